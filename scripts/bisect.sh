@@ -1,0 +1,60 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
+# Build the objects of mm/ after each patch: no patch may bring an error or a warning that
+# the base does not have, or bisection would stop there. Then sparse on what was touched.
+
+# shellcheck source-path=SCRIPTDIR source=lib.sh
+. "$(dirname "$0")/lib.sh"
+# shellcheck source=series.sh
+. "$top/scripts/series.sh"
+check_variables
+need gcc make ccache bc bison flex libelf-dev libssl-dev sparse git
+
+tree=$build/linux-at
+obj=$tree/.obj-each
+out=$logs/each.out
+"$top/scripts/kernel.sh" patched
+mkdir -p "$logs"
+list_patches
+
+kmake() {
+	CCACHE_DIR=$CACHE/ccache CCACHE_NOHASHDIR=1 \
+		CCACHE_SLOPPINESS=include_file_mtime,include_file_ctime \
+		make -s -C "$tree" O=.obj-each CC='ccache gcc' HOSTCC='ccache gcc' -j"$(nproc)" "$@"
+}
+
+# shellcheck disable=SC2317 # called by step
+each() {
+	local n warned known=0 i
+	for ((n = 0; n <= ${#patches[@]}; n++)); do
+		if [ $n = 0 ]; then
+			# All of the series first, to have a tree; then back to its base.
+			TREE=$tree FORCE=1 AT='' "$top/scripts/tree.sh"
+			mkdir -p "$obj"
+			cp "$build/kernel/patched/config" "$obj/.config"
+			mapfile -t commits < <(git -C "$tree" rev-list --reverse HEAD | tail -n $((${#patches[@]} + 1)))
+			last=${commits[-1]}
+		fi
+		git -C "$tree" checkout -q "${commits[n]}"
+		kmake olddefconfig
+		kmake prepare mm/ >"$out" 2>&1 || { cat "$out"; echo "does not build: ${patches[n - 1]}"; return 1; }
+		warned=$(grep -c 'warning:' "$out" || true)
+		[ $n != 0 ] || known=$warned
+		echo "patch $n: $warned warnings; $(git -C "$tree" log -1 --format=%s)"
+		if ((warned > known)); then
+			cat "$out"
+			return 1
+		fi
+	done
+	# sparse 0.6.4 fails the kernel's check of the checker; make C=1 then checks nothing
+	# and succeeds. Pass what it does not know, and look for the sign.
+	mapfile -t objects < <(git -C "$tree" diff --name-only "${commits[0]}" "$last" -- 'mm/*.c' | sed 's/c$/o/')
+	for i in "${objects[@]}"; do rm -f "$obj/$i"; done
+	kmake C=2 CHECK='sparse -D__typeof_unqual__=__typeof__ -DNOTRACE' "${objects[@]}" >"$out" 2>&1 ||
+		{ cat "$out"; return 1; }
+	cat "$out"
+	echo "sparse: ${objects[*]}"
+	if grep -qE 'not up to date|warning:|error:' "$out"; then return 1; fi
+}
+step "each-patch" each
+git -C "$tree" checkout -q series

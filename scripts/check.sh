@@ -1,0 +1,117 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
+# All tests. A line each, and at the end "N passed, N failed, N skipped": the checks and,
+# for the kernel's selftests, each test by itself. Exit status 1 if anything failed.
+
+# shellcheck source-path=SCRIPTDIR source=lib.sh
+. "$(dirname "$0")/lib.sh"
+# shellcheck source=series.sh
+. "$top/scripts/series.sh"
+check_variables
+need_root "make check installs packages and builds a root image"
+lock check "make check"
+
+passed=0 failed=0 skipped=0 began=$SECONDS
+mkdir -p "$logs" "$build/results"
+
+result() { # ok|FAIL|skip NAME [WORD]
+	case $1 in
+	ok) passed=$((passed + 1)) ;;
+	FAIL) failed=$((failed + 1)) ;;
+	skip) skipped=$((skipped + 1)) ;;
+	esac
+	printf '%-4s  %s%s\n' "$1" "$2" "${3:+  ($3)}"
+}
+
+# check NAME COMMAND...: status 0 is ok, 4 a skip whose last line says why.
+check() {
+	local name=$1 log=$logs/check-$1.log rc=0 start=$SECONDS
+	shift
+	"$@" >"$log" 2>&1 </dev/null || rc=$?
+	case $rc in
+	0) result ok "$name" "$(elapsed "$start")" ;;
+	4) result skip "$name" "$(tail -1 "$log")" ;;
+	*)
+		result FAIL "$name" "status $rc after $(elapsed "$start"), log: ${log#"$top"/}"
+		tail -n 25 "$log" | sed 's/^/      /'
+		;;
+	esac
+	return 0
+}
+
+# What export writes from a tree just made is what patches/ has.
+round_trip() {
+	local dir=$build/tmp/round-trip
+	mkdir -p "$build/tmp"
+	rm -rf "$dir"
+	TREE=$build/linux-at FORCE=1 AT='' "$top/scripts/tree.sh"
+	TREE=$build/linux-at OUT=$dir "$top/scripts/export.sh"
+	diff -r -x 0000-cover-letter.patch "$top/patches" "$dir"
+	rm -rf "$dir"
+}
+
+# The series as somebody would take it: a plain tree, git am and nothing of ours.
+plain_am() {
+	local base dir=$build/tmp/plain
+	base=$("$top/scripts/base.sh")
+	list_patches
+	rm -rf "$dir"
+	git clone -q --shared --no-checkout "$base" "$dir"
+	git -C "$dir" sparse-checkout set --no-cone /mm /include/linux /tools/testing/selftests/mm /Documentation/admin-guide /MAINTAINERS
+	git -C "$dir" checkout -q
+	git -C "$dir" -c user.name=check -c user.email=check@localhost am -q "${patches[@]}"
+	rm -rf "$dir"
+}
+
+# The box must see what it is there to see.
+box_status() { # WANTED COMMAND...
+	local want=$1 rc=0
+	shift
+	OUT=$build/results/box-self "$top/box/run.sh" "$@" || rc=$?
+	echo "status $rc, wanted $want"
+	[ $rc = "$want" ]
+}
+
+# ksft NAME KERNEL TESTS [EXPECT]: one boot, and a result for each test in it.
+ksft() {
+	local log=$build/results/ksft-$2-${3// /+}.log line
+	KERNEL=$2 TESTS=$3 "$top/scripts/kselftest.sh" >"$logs/check-$1.log" 2>&1 || true
+	if [ ! -f "$log" ]; then
+		result FAIL "$1" "log: build/log/check-$1.log"
+		tail -n 25 "$logs/check-$1.log" | sed 's/^/      /'
+		return
+	fi
+	[ -z "${4-}" ] || return 0
+	while read -r line; do
+		case $line in
+		pass*) passed=$((passed + 1)) ;;
+		FAIL*) result FAIL "$1: ${line#FAIL  }" ;;
+		skip*) result skip "$1: ${line#skip  }" ;;
+		esac
+	done < <("$build/tap" list "$log")
+	echo "      $1: $("$build/tap" check "$log" | tail -1)"
+}
+
+check shell-and-names "$top/scripts/lint.sh" repository
+check base "$top/scripts/base.sh"
+check round-trip round_trip
+check git-am plain_am
+"$top/scripts/tree.sh"
+check checkpatch "$top/scripts/lint.sh" patches
+check kernel-stock "$top/scripts/kernel.sh" stock
+check kernel-patched "$top/scripts/kernel.sh" patched
+check each-patch-builds "$top/scripts/bisect.sh"
+check box-runs box_status 3 'cat /out/state.tsv; exit 3'
+TIMEOUT=20 check box-sees-a-hang box_status 124 'sleep 1000'
+check box-sees-a-splat box_status 70 'echo "WARNING: this is a test" >/dev/kmsg; sleep 100'
+ksft swap-patched patched swap
+ksft swap-stock stock swap expect
+check stock-shows-the-faults "$build/tap" expect "$build/results/ksft-stock-swap.log" "$top/box/stock-fails"
+for kernel in stock patched; do
+	ksft "mm-$kernel" $kernel 'thp process_madv cow' expect
+done
+check mm-no-worse "$build/tap" diff "$build/results/ksft-stock-thp+process_madv+cow.log" \
+	"$build/results/ksft-patched-thp+process_madv+cow.log"
+
+printf '\nall in %s\n%d passed, %d failed, %d skipped\n' "$(elapsed "$began")" $passed $failed $skipped
+[ $failed = 0 ] && [ $passed != 0 ]
