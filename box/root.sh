@@ -1,0 +1,55 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
+# The box's root file system: Debian 12, minbase and the tools that tests use, as an ext4
+# image in the cache. Prints the image's path. Booted with snapshot=on, so never written.
+
+# shellcheck source-path=SCRIPTDIR source=../scripts/lib.sh
+. "$(dirname "$0")/../scripts/lib.sh"
+
+packages=(bash util-linux mount fdisk kmod procps psmisc iproute2 fio nvme-cli e2fsprogs
+	xfsprogs btrfs-progs stress-ng liburing2 libnuma1 libcap2 libcap2-bin bc time)
+suite=bookworm
+size=1G
+keyring=/usr/share/keyrings/debian-archive-keyring.gpg
+
+id=$( (echo "$suite ${packages[*]}" && cat "$0" "$top/box/stub") | sha256sum | cut -c1-12)
+image=$CACHE/root-$id.ext4
+
+[ ! -f "$image" ] || { echo "$image" && exit; }
+
+need_root "mmdebstrap builds the box's root"
+need_room "$CACHE" 3000 "the box's root image"
+need mmdebstrap e2fsprogs debian-archive-keyring
+lock "$CACHE/root" "building the box's root image" wait
+[ ! -f "$image" ] || { echo "$image" && exit; }
+
+# Whatever mirror and proxy the machine's own apt uses.
+uri=$(mirror "$suite")
+aptopts=()
+while read -r line; do
+	aptopts+=("--aptopt=${line%;}")
+done < <(apt-config dump | grep -E '^Acquire::(http|https|Retries|Check-Valid-Until|Check-Date)\b.* "[^"]+";$')
+
+tmp=$(mktemp -d "$CACHE/root.tmp.XXXXXX")
+trap 'rm -rf "$tmp"' EXIT
+trap 'exit 130' INT TERM HUP
+
+make_root() {
+	local include
+	include=$(IFS=, && echo "${packages[*]}")
+	mmdebstrap --variant=minbase --include="$include" "${aptopts[@]}" \
+		--dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt='path-exclude=/usr/share/man/*' \
+		--dpkgopt='path-exclude=/usr/share/locale/*' \
+		"$suite" "$tmp/root" "deb [signed-by=$keyring] $uri $suite main"
+	mkdir -p "$tmp/root/out" "$tmp/root/box"
+	install -m 755 "$top/box/stub" "$tmp/root/sbin/box-stub"
+	echo box >"$tmp/root/etc/hostname"
+	rm -f "$tmp/root/etc/resolv.conf"
+	rm -rf "$tmp"/root/var/cache/apt/* "$tmp"/root/var/lib/apt/lists/*
+	mke2fs -q -F -t ext4 -O ^has_journal -L root -U 5c1e7b1e-0000-4000-8000-000000000001 \
+		-d "$tmp/root" "$tmp/image" "$size"
+}
+
+step root make_root
+mv "$tmp/image" "$image"
+echo "$image"
