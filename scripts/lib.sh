@@ -156,10 +156,16 @@ number() {
 # What a make above was told is nothing for the kernel's own make.
 unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES
 
-# Every variable that a user may set, before any work. Empty is unset.
+# Empty is unset. Defaults stay in the script that has them: what it starts may have others.
+for v in KERNEL IOMMU MEM CPUS ICOUNT AT BASE TIMEOUT ACCEL FORCE OUT; do
+	[ -n "${!v-}" ] || unset "$v"
+done
+unset v
+
+# Every variable that a user may set, before any work.
 check_variables() {
 	: "${KERNEL:=patched}" "${IOMMU:=translated}" "${MEM:=2G}" "${CPUS:=4}" "${ICOUNT:=0}"
-	: "${AT=}" "${BASE=}" "${TIMEOUT:=600}" "${ACCEL:=auto}" "${FORCE:=0}"
+	: "${AT=}" "${BASE=}" "${OUT=}" "${TIMEOUT:=600}" "${ACCEL:=auto}" "${FORCE:=0}"
 	one_of KERNEL stock patched debug
 	one_of IOMMU translated strict passthrough none
 	one_of ICOUNT 0 1
@@ -183,5 +189,4 @@ check_variables() {
 			die "BASE=$BASE is not a Linux source tree (no Makefile and mm/ in it)"
 		fi
 	fi
-	export KERNEL IOMMU MEM CPUS ICOUNT AT BASE TIMEOUT ACCEL FORCE
 }

@@ -2,11 +2,13 @@
 # shellcheck shell=bash disable=SC2154 # top, build come from lib.sh
 # Sourced: what tree, export and check share about the series and the trees made of it.
 
+patch_dir=$top/patches
+
 # list_patches [N]: patches=() in order, without the cover letter; the first N.
 list_patches() {
 	local p
 	patches=()
-	for p in "$top"/patches/[0-9][0-9][0-9][0-9]-*.patch; do
+	for p in "$patch_dir"/[0-9][0-9][0-9][0-9]-*.patch; do
 		case ${p##*/} in 0000-*) continue ;; esac
 		[ -f "$p" ] || continue
 		[ -z "${1-}" ] || [ ${#patches[@]} -lt "$1" ] || break
