@@ -16,8 +16,9 @@ need git
 base=$("$top/scripts/base.sh")
 lock build "make patches"
 
-is_dirty "$tree" && die "build/linux has changes that are not committed:
-$(git -C "$tree" status --short | head -n 20)"
+dirty=$(changes "$tree")
+[ -z "$dirty" ] || die "build/linux has changes that are not committed (new files: git add -f):
+$(sed -n 1,20p <<<"$dirty")"
 at=$(state "$tree" at)
 list_patches
 if [ -n "$at" ] && [ "$at" -lt ${#patches[@]} ] && [ "$FORCE" = 0 ]; then

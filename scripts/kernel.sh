@@ -7,6 +7,8 @@
 
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 . "$(dirname "$0")/lib.sh"
+# shellcheck source=series.sh
+. "$top/scripts/series.sh"
 KERNEL=${1:-${KERNEL:-patched}}
 check_variables
 
@@ -42,7 +44,8 @@ tree_id() {
 	local index
 	index=$(mktemp)
 	cp "$src/.git/index" "$index"
-	GIT_INDEX_FILE=$index git -C "$src" add -A .
+	GIT_INDEX_FILE=$index git -C "$src" add -u .
+	untracked "$src" | GIT_INDEX_FILE=$index git -C "$src" add -f --pathspec-from-file=-
 	GIT_INDEX_FILE=$index git -C "$src" write-tree
 	rm -f "$index"
 }

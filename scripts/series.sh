@@ -33,7 +33,22 @@ write_state() { # TREE ID HEAD
 	mv "$1/.git/swapout.new" "$1/.git/swapout"
 }
 
-is_dirty() { [ -n "$(git -C "$1" status --porcelain)" ] || [ -d "$1/.git/rebase-apply" ] || [ -d "$1/.git/rebase-merge" ]; }
+# The package's .gitignore ends in "/*": what git calls untracked is nothing. This is what
+# it would call so with the kernel's own patterns.
+untracked() {
+	git -C "$1" ls-files --others --exclude='!/*' --exclude='/.*' --exclude='/debian' \
+		--exclude-per-directory=.gitignore
+}
+
+changes() {
+	git -C "$1" status --short --untracked-files=no
+	untracked "$1" | sed 's/^/?? /'
+	if [ -d "$1/.git/rebase-apply" ] || [ -d "$1/.git/rebase-merge" ]; then
+		echo "a git am or rebase that has not ended"
+	fi
+}
+
+is_dirty() { [ -n "$(changes "$1")" ]; }
 
 # Nothing in TREE but what patches/ holds, or held when the tree was made of it.
 is_saved() {
@@ -59,17 +74,17 @@ base_in() { # BASE TREE
 format_series() { # TREE RANGE OUTDIR
 	GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_SYSTEM=/dev/null git -C "$1" \
 		-c diff.algorithm=myers -c diff.noprefix=false -c diff.mnemonicPrefix=false \
-		-c diff.context=3 -c diff.renames=true -c diff.orderFile= -c core.quotePath=true \
+		-c diff.context=3 -c diff.renames=true -c core.quotePath=true \
 		-c format.encodeEmailHeaders=true \
 		format-patch -q --full-index --zero-commit -N --no-signature --no-cover-letter \
-		--no-thread --no-attach --no-notes --no-base --suffix=.patch \
+		-O/dev/null --no-thread --no-attach --no-notes --no-base --suffix=.patch \
 		--filename-max-length=64 -o "$3" "$2"
 }
 
 # What TREE has that patches/ has not, one line each; empty when there's nothing.
 unsaved() { # BASE TREE
 	local b f d p
-	is_dirty "$2" && git -C "$2" status --short | head -n 20
+	changes "$2" | sed -n 1,20p
 	b=$(base_in "$1" "$2")
 	d=$(mktemp -d)
 	format_series "$2" "$b..HEAD" "$d"
