@@ -12,7 +12,25 @@ suite=bookworm
 size=1G
 keyring=/usr/share/keyrings/debian-archive-keyring.gpg
 
-id=$( (echo "$suite ${packages[*]}" && cat "$0" "$top/box/stub") | sha256sum | cut -c1-12)
+make_root() {
+	local include
+	include=$(IFS=, && echo "${packages[*]}")
+	mmdebstrap --variant=minbase --include="$include" "${aptopts[@]}" \
+		--dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt='path-exclude=/usr/share/man/*' \
+		--dpkgopt='path-exclude=/usr/share/locale/*' \
+		"$suite" "$tmp/root" "deb [signed-by=$keyring] $uri $suite main"
+	mkdir -p "$tmp/root/out" "$tmp/root/box"
+	install -m 755 "$top/box/stub" "$tmp/root/sbin/box-stub"
+	echo box >"$tmp/root/etc/hostname"
+	rm -f "$tmp/root/etc/resolv.conf"
+	rm -rf "$tmp"/root/var/cache/apt/* "$tmp"/root/var/lib/apt/lists/*
+	mke2fs -q -F -t ext4 -O ^has_journal -L root -U 5c1e7b1e-0000-4000-8000-000000000001 \
+		-d "$tmp/root" "$tmp/image" "$size"
+}
+
+# Comments and messages don't make another image.
+id=$( (echo "$suite ${packages[*]} $size" && declare -f make_root && cat "$top/box/stub") |
+	sha256sum | cut -c1-12)
 image=$CACHE/root-$id.ext4
 
 [ ! -f "$image" ] || { echo "$image" && exit; }
@@ -33,22 +51,6 @@ done < <(apt-config dump | grep -E '^Acquire::(http|https|Retries|Check-Valid-Un
 tmp=$(mktemp -d "$CACHE/root.tmp.XXXXXX")
 trap 'rm -rf "$tmp"' EXIT
 trap 'exit 130' INT TERM HUP
-
-make_root() {
-	local include
-	include=$(IFS=, && echo "${packages[*]}")
-	mmdebstrap --variant=minbase --include="$include" "${aptopts[@]}" \
-		--dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt='path-exclude=/usr/share/man/*' \
-		--dpkgopt='path-exclude=/usr/share/locale/*' \
-		"$suite" "$tmp/root" "deb [signed-by=$keyring] $uri $suite main"
-	mkdir -p "$tmp/root/out" "$tmp/root/box"
-	install -m 755 "$top/box/stub" "$tmp/root/sbin/box-stub"
-	echo box >"$tmp/root/etc/hostname"
-	rm -f "$tmp/root/etc/resolv.conf"
-	rm -rf "$tmp"/root/var/cache/apt/* "$tmp"/root/var/lib/apt/lists/*
-	mke2fs -q -F -t ext4 -O ^has_journal -L root -U 5c1e7b1e-0000-4000-8000-000000000001 \
-		-d "$tmp/root" "$tmp/image" "$size"
-}
 
 step root make_root
 mv "$tmp/image" "$image"

@@ -149,7 +149,7 @@ apply_series() { # TREE
 # explain TREE PATCH GIT-AM'S-OUTPUT: which file and hunk of it, then the end.
 explain() {
 	local why
-	why=$(LC_ALL=C git -C "$1" apply --verbose --reject "$2" 2>&1 | awk -v patch="$2" '
+	why=$({ git -C "$1" apply --verbose --reject "$2" 2>&1 || true; } | awk -v patch="$2" '
 		/^Checking patch / { file = $3; sub(/\.\.\.$/, "", file) }
 		/^error: .*: (No such file|does not exist|already exists)/ { sub(/^error: /, ""); print "  file " $0 }
 		/^Applying patch .* with/ { file = $3 }
