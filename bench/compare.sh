@@ -43,8 +43,8 @@ series() {
 }
 if [ -n "$AT" ]; then series | head -n "$AT"; else series; fi >"$work/patches"
 
-step kernel-stock "$top/scripts/kernel.sh" stock
-step kernel-patched "$top/scripts/kernel.sh" patched
+"$top/scripts/kernel.sh" stock
+"$top/scripts/kernel.sh" patched
 
 # one KERNEL DIR: one boot with all workloads.
 # shellcheck disable=SC2317 # called by step

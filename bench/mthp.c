@@ -35,7 +35,7 @@ void mthp_main(const char *name)
 	made = mthp_stat(FOLIO, "anon_fault_alloc");
 	arena_fill(p, AREA, 1);
 	made = mthp_stat(FOLIO, "anon_fault_alloc") - made;
-	if (made != FOLIOS)
+	if (made < FOLIOS)
 		skip("%llu of %lu folios are of %u KiB", (unsigned long long)made, FOLIOS, FOLIO);
 
 	if (quota) {

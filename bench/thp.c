@@ -229,10 +229,6 @@ void frag_main(const char *name)
 	if (swap_free_kib() > 64)
 		skip("%llu KiB are free of a device that should be full",
 		     (unsigned long long)swap_free_kib());
-	/* What is mapped or cached would be reclaimed first and free slots at its own time. */
-	arena_drop(fill, size - PMD_SZ);
-	arena_advise(fill + size - PMD_SZ, PMD_SZ, MADV_DONTNEED, "MADV_DONTNEED");
-
 	/* Slots don't follow addresses: choose slots, then free the pages that hold them. */
 	n = kib * KIB / PAGE_SZ;
 	hole = calloc(n / group + 1, sizeof(*hole));
@@ -242,11 +238,14 @@ void frag_main(const char *name)
 		hole[i] = odd ? i & 1 : rng_next(&r) >> 63;
 	slot = slots_read(fill, size);
 	for (size_t i = 0; i < size / PAGE_SZ; i++) {
-		if (slot[i] == SLOT_NONE || !hole[slot[i] / group])
+		/* The last pages found no room. */
+		if (slot[i] != SLOT_NONE && !hole[slot[i] / group])
 			continue;
 		arena_advise(fill + i * PAGE_SZ, PAGE_SZ, MADV_DONTNEED, "MADV_DONTNEED");
-		freed++;
+		freed += slot[i] != SLOT_NONE;
 	}
+	/* Nothing of the filling may stay in memory, to be found by later reclaim. */
+	arena_drop(fill, size);
 	emit("freed", "pages", freed);
 	free(slot);
 	free(hole);

@@ -85,6 +85,7 @@ uint64_t vmstat(const char *name);
 void cgroup_enter(const char *name);
 void cgroup_set(const char *name, const char *file, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
+void cgroup_reclaim(size_t bytes);
 uint64_t cgroup_event(const char *name, const char *file, const char *key);
 void cgroup_cleanup(void);
 bool probes_on(void);

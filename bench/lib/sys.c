@@ -97,7 +97,9 @@ static void set_mthp(unsigned int kib, const char *mode)
 	char path[160];
 
 	snprintf(path, sizeof(path), THP "/hugepages-%ukB/enabled", kib);
-	write_text(path, "%s", mode);
+	/* Some sizes exist for files alone and have no such switch. */
+	if (!access(path, F_OK))
+		write_text(path, "%s", mode);
 }
 
 /*
@@ -142,6 +144,8 @@ uint64_t vmstat(const char *name)
 #define CGROOT	"/sys/fs/cgroup"
 #define CGDIR	CGROOT "/swapbench"
 
+static char own[64];		/* cgroup of this process, "" for the root */
+
 /* A memory cgroup of its own for the calling process. */
 void cgroup_enter(const char *name)
 {
@@ -158,6 +162,19 @@ void cgroup_enter(const char *name)
 		die("%s: %s", path, strerror(errno));
 	snprintf(path, sizeof(path), CGDIR "/%s/cgroup.procs", name);
 	write_text(path, "0");
+	snprintf(own, sizeof(own), "/swapbench/%s", name);
+}
+
+/* Take anonymous memory from this process's cgroup, the end of the LRU first. */
+void cgroup_reclaim(size_t bytes)
+{
+	char path[160], text[64];
+
+	snprintf(path, sizeof(path), CGROOT "%s/memory.reclaim", own);
+	snprintf(text, sizeof(text), "%zu swappiness=max", bytes);
+	/* EAGAIN: less than that was there to take. */
+	if (!try_write(path, text) && errno != EAGAIN)
+		skip("%s: %s", path, strerror(errno));
 }
 
 void cgroup_set(const char *name, const char *file, const char *fmt, ...)
