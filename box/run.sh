@@ -190,8 +190,8 @@ if [ $mode = shell ]; then
 	exit 0
 fi
 
-# QEMU ends with this script, whatever ends it.
-setpriv --pdeathsig KILL qemu-system-x86_64 "${args[@]}" \
+# QEMU ends with this script, whatever ends it, and not by a ctrl-C of its own.
+setsid setpriv --pdeathsig KILL qemu-system-x86_64 "${args[@]}" \
 	-chardev "file,id=con,path=$out/console.log" -serial chardev:con \
 	</dev/null >"$out/qemu.log" 2>&1 &
 qemu=$!
