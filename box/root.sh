@@ -48,8 +48,9 @@ while read -r line; do
 	aptopts+=("--aptopt=${line%;}")
 done < <(apt-config dump | grep -E '^Acquire::(http|https|Retries|Check-Valid-Until|Check-Date)\b.* "[^"]+";$')
 
+rm -rf --one-file-system "$CACHE"/root.tmp.*
 tmp=$(mktemp -d "$CACHE/root.tmp.XXXXXX")
-trap 'rm -rf "$tmp"' EXIT
+trap 'rm -rf --one-file-system "$tmp"' EXIT
 trap 'exit 130' INT TERM HUP
 
 step root make_root

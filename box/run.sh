@@ -5,6 +5,7 @@
 #   [KERNEL=…] [MEM=…] [CPUS=…] [IOMMU=…] [ICOUNT=1] [TIMEOUT=s] [OUT=dir] box/run.sh COMMAND...
 #   box/run.sh --shell
 #
+# KERNEL_DIR=dir boots dir/bzImage instead; APPEND adds to the kernel's command line.
 # Exit status: the command's; 124 when the guest hung or took longer than TIMEOUT; 70 when
 # its kernel printed a splat, panicked or died; 69 when the box could not be set up or did
 # not prove the state that was asked for.
@@ -32,7 +33,9 @@ esac
 
 check_variables
 [ "$ICOUNT" = 0 ] || CPUS=1
-boot_timeout=${BOOT_TIMEOUT:-180}
+boot_timeout=180
+[ "$KERNEL" != debug ] || boot_timeout=400
+boot_timeout=${BOOT_TIMEOUT:-$boot_timeout}
 
 need qemu-system-x86 fdisk
 image=$("$top/box/root.sh") || die "no root image"

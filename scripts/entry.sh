@@ -19,9 +19,14 @@ hand_over() {
 case $target in
 box)
 	[ -n "${CMD-}" ] || die "CMD is empty; make box CMD='uname -a'"
+	# The kernel of what is there now; a look, when nothing has changed.
+	[ -n "${KERNEL_DIR-}" ] || "$top/scripts/kernel.sh" "$KERNEL"
 	hand_over box/run.sh "$CMD"
 	;;
-shell) hand_over box/shell.sh ;;
+shell)
+	[ -n "${KERNEL_DIR-}" ] || "$top/scripts/kernel.sh" "$KERNEL"
+	hand_over box/shell.sh
+	;;
 root) hand_over box/root.sh ;;
 esac
 
@@ -34,8 +39,8 @@ compare) hand_over bench/compare.sh ;;
 check) hand_over scripts/check.sh ;;
 kselftest) hand_over scripts/kselftest.sh ;;
 clean)
-	# The objects of the kernel trees go, the trees stay.
-	rm -rf "$build"/obj-* "$build"/linux/.obj-* "$build"/{kernel,results,log,tmp,guest,base,linux-at}
+	# build/linux stays, for the work in it, and so does what the cache holds.
+	rm -rf "$build"/linux/.obj-*
 	find "$build" -mindepth 1 -maxdepth 1 ! -name linux ! -name '.lock-build' -exec rm -rf {} +
 	;;
 distclean)

@@ -23,14 +23,17 @@ elapsed() { printf '%d:%02d' $(((SECONDS - $1) / 60)) $(((SECONDS - $1) % 60)); 
 
 # Work in the foreground, clock in the background: ctrl-C then reaches the work.
 ticker() {
-	local start=$SECONDS never
+	local start=$SECONDS never n=0
 	# Not sleep: one left behind would keep locks and pipes open.
 	exec {never}<> <(:)
-	if [ -t 2 ]; then
-		until read -rt 1 -u "$never"; do printf '\r  %-28s %s ' "$1" "$(elapsed "$start")" >&2; done
-	else
-		until read -rt 60 -u "$never"; do printf '  %-28s %s ...\n' "$1" "$(elapsed "$start")" >&2; done
-	fi
+	# A ctrl-C does not come here, but ends what is being timed.
+	until read -rt 1 -u "$never" || ! kill -0 $$ 2>/dev/null; do
+		if [ -t 2 ]; then
+			printf '\r  %-28s %s ' "$1" "$(elapsed "$start")" >&2
+		elif ((++n % 60 == 0)); then
+			printf '  %-28s %s ...\n' "$1" "$(elapsed "$start")" >&2
+		fi
+	done
 }
 
 # step NAME COMMAND...: run with output to build/log/NAME.log; on failure name the step
