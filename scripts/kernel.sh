@@ -45,7 +45,7 @@ tree_id() {
 	index=$(mktemp)
 	cp "$src/.git/index" "$index"
 	GIT_INDEX_FILE=$index git -C "$src" add -u .
-	untracked "$src" | GIT_INDEX_FILE=$index git -C "$src" add -f --pathspec-from-file=-
+	GIT_INDEX_FILE=$index add_untracked "$src"
 	GIT_INDEX_FILE=$index git -C "$src" write-tree
 	rm -f "$index"
 }

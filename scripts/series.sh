@@ -40,6 +40,8 @@ untracked() {
 		--exclude-per-directory=.gitignore
 }
 
+add_untracked() { untracked "$1" | xargs -rd '\n' git -C "$1" add -f --; }
+
 changes() {
 	git -C "$1" status --short --untracked-files=no
 	untracked "$1" | sed 's/^/?? /'

@@ -49,7 +49,7 @@ if [ -d "$tree/.git" ]; then
 		stamp=$(date +%Y%m%d-%H%M%S)
 		"${git[@]}" branch "backup-$stamp" HEAD
 		say "  commits kept as branch backup-$stamp"
-		untracked "$tree" | "${git[@]}" add -f --pathspec-from-file=-
+		add_untracked "$tree"
 		dirty=$("${git[@]}" stash create)
 		if [ -n "$dirty" ]; then
 			"${git[@]}" branch "backup-$stamp-changes" "$dirty"
