@@ -310,13 +310,16 @@ int main(int argc, char **argv)
 		}
 		for (int k = 0; k < nr_targets; k++) {
 			struct target *t = &targets[k];
+			size_t used;
 			bool ok;
 
 			if (strcmp(t->workload, f->workload) || strcmp(t->metric, f->metric))
 				continue;
 			t->seen = true;
 			ok = reached(t, stock, p);
-			snprintf(mark, sizeof(mark), "%s %s %s", t->op, t->bound, ok ? "yes" : "MISSED");
+			used = strlen(mark);
+			snprintf(mark + used, sizeof(mark) - used, "%s%s %s %s", used ? ", " : "",
+				 t->op, t->bound, ok ? "yes" : "MISSED");
 			hit += ok;
 			if (!ok)
 				miss(t, "");
