@@ -60,6 +60,7 @@ store=$CACHE/kernels/${id:0:16}-$how
 publish() {
 	mkdir -p "$build/kernel"
 	# One rename: a box that is starting sees the old kernel or the new one.
+	[ -L "$build/kernel/$name" ] || rm -rf "${build:?}/kernel/$name"
 	ln -sfn "$store" "$build/kernel/.$name.$$"
 	mv -T "$build/kernel/.$name.$$" "$build/kernel/$name"
 }
