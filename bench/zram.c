@@ -2,7 +2,8 @@
 /*
  * What a page costs to and from zram, a SWP_SYNCHRONOUS_IO device that gains
  * nothing from contiguous slots and must pay nothing for them. 64 MiB of
- * 4 KiB pages and 64 MiB of 64 KiB mTHP.
+ * 4 KiB pages and 64 MiB of 64 KiB mTHP. "same" are pages of one word repeated:
+ * zram doesn't compress those, so that what is left is nearly all mm's cost.
  */
 #define _GNU_SOURCE
 #include <stdio.h>
@@ -18,7 +19,25 @@
 #define DEV	"/dev/zram0"
 #define SYS	"/sys/block/zram0"
 
-static void one(unsigned int kib)
+static void fill_same(char *p)
+{
+	uint64_t *w = (uint64_t *)p;
+
+	for (size_t i = 0; i < AREA / 8; i++)
+		w[i] = 1 + i / (PAGE_SZ / 8);
+}
+
+static uint64_t bad_same(const char *p)
+{
+	const uint64_t *w = (const uint64_t *)p;
+	uint64_t bad = 0;
+
+	for (size_t i = 0; i < AREA / 8; i++)
+		bad += w[i] != 1 + i / (PAGE_SZ / 8);
+	return bad * 8;
+}
+
+static void one(unsigned int kib, bool same)
 {
 	uint64_t pages, fallback = 0, made = 0, t_out, t_in;
 	char metric[64], *p;
@@ -29,7 +48,10 @@ static void one(unsigned int kib)
 		made = mthp_stat(kib, "anon_fault_alloc");
 		fallback = mthp_stat(kib, "swpout_fallback");
 	}
-	arena_fill(p, AREA, 1);
+	if (same)
+		fill_same(p);
+	else
+		arena_fill(p, AREA, 1);
 	if (kib && mthp_stat(kib, "anon_fault_alloc") - made < AREA / KIB / kib)
 		skip("not all folios are of %u KiB", kib);
 	pages = vmstat("pswpout");
@@ -42,13 +64,16 @@ static void one(unsigned int kib)
 	t_in = cpu_ns();
 	arena_touch(p, AREA);
 	t_in = cpu_ns() - t_in;
-	snprintf(metric, sizeof(metric), "out_%uk_CPU_per_page", kib ? kib : 4);
+	snprintf(metric, sizeof(metric), "out_%uk%s_CPU_per_page", kib ? kib : 4,
+		 same ? "_same" : "");
 	emit_cpu(metric, (double)t_out / PAGES);
-	snprintf(metric, sizeof(metric), "in_%uk_CPU_per_page", kib ? kib : 4);
+	snprintf(metric, sizeof(metric), "in_%uk%s_CPU_per_page", kib ? kib : 4,
+		 same ? "_same" : "");
 	emit_cpu(metric, (double)t_in / PAGES);
 	if (kib)
-		emit("fallback", "count", mthp_stat(kib, "swpout_fallback") - fallback);
-	verified(arena_bad(p, AREA, 1));
+		emit(same ? "fallback_64k_same" : "fallback_64k", "count",
+		     mthp_stat(kib, "swpout_fallback") - fallback);
+	verified(same ? bad_same(p) : arena_bad(p, AREA, 1));
 	munmap(p, AREA);
 }
 
@@ -64,8 +89,10 @@ void zram_main(const char *name)
 		skip(DEV " is in use");
 	write_text(SYS "/disksize", "%lu", 256 * MIB);
 	swap_part_on(DEV, 0);
-	one(0);
-	one(64);
+	one(0, false);
+	one(0, true);
+	one(64, false);
+	one(64, true);
 	swap_off(DEV);
 	write_text(SYS "/reset", "1");
 }
