@@ -158,6 +158,8 @@ static void load(struct log *log, const char *path)
 		if (depth && !strncmp(p, "running ", 8)) {
 			free(program);
 			p += 8;
+			if (!strncmp(p, "bash ", 5))
+				p += 5;
 			program = check(strdup(p + (strncmp(p, "./", 2) ? 0 : 2)));
 			nested = nested_fail = 0;
 			continue;
