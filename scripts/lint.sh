@@ -32,15 +32,18 @@ repository() {
 }
 
 patches() {
-	local bad=0 p
+	local bad=0 p ignore
 	need perl python3-ply python3-git
 	cd "$build/linux"
 	for p in "$top"/patches/0[0-9]*.patch; do
 		case $p in */0000-*) continue ;; esac
+		# TRACE_EVENT() has a style of its own.
+		ignore=UNKNOWN_COMMIT_ID,FILE_PATH_CHANGES
+		! grep -q '^+++ b/include/trace/' "$p" || ignore+=,PARENTHESIS_ALIGNMENT,OPEN_ENDED_LINE
 		# An imported tree has no history to look commits up in. Signing is
 		# for whoever sends the series.
-		perl scripts/checkpatch.pl --strict --no-signoff --no-summary -q \
-			--ignore UNKNOWN_COMMIT_ID,FILE_PATH_CHANGES "$p" || bad=1
+		PATH=/usr/bin:$PATH perl scripts/checkpatch.pl --strict --no-signoff --no-summary -q \
+			--ignore "$ignore" "$p" || bad=1
 		! grep -nE '^(Signed-off|Reviewed|Acked|Tested|Suggested)-by:' "$p" || bad=1
 	done
 	rm -f .checkpatch-camelcase.git.
