@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
-# Build the objects of mm/ after each patch: no patch may bring an error or a warning that
-# the base does not have, or bisection would stop there. Then sparse on what was touched.
+# Build the files of mm/ that the series touches after each patch, and all of mm/ after the
+# last: no patch may bring an error or a warning that the base does not have, or bisection
+# would stop there. Then sparse on what was touched.
 
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -34,10 +35,13 @@ each() {
 			cp "$build/kernel/patched/config" "$obj/.config"
 			mapfile -t commits < <(git -C "$tree" rev-list --reverse HEAD | tail -n $((${#patches[@]} + 1)))
 			last=${commits[-1]}
+			mapfile -t objects < <(git -C "$tree" diff --name-only "${commits[0]}" "$last" |
+				sed -n 's#^\(mm/[a-z_]*\)\.c$#\1.o#p')
 		fi
 		git -C "$tree" checkout -q "${commits[n]}"
 		kmake olddefconfig
-		kmake prepare mm/ >"$out" 2>&1 || { cat "$out"; echo "does not build: ${patches[n - 1]}"; return 1; }
+		[ $n != ${#patches[@]} ] || objects+=(mm/)
+		kmake prepare "${objects[@]}" >"$out" 2>&1 || { cat "$out"; echo "does not build: ${patches[n - 1]}"; return 1; }
 		warned=$(grep -c 'warning:' "$out" || true)
 		[ $n != 0 ] || known=$warned
 		echo "patch $n: $warned warnings; $(git -C "$tree" log -1 --format=%s)"
@@ -48,7 +52,7 @@ each() {
 	done
 	# sparse 0.6.4 fails the kernel's check of the checker; make C=1 then checks nothing
 	# and succeeds. Pass what it does not know, and look for the sign.
-	mapfile -t objects < <(git -C "$tree" diff --name-only "${commits[0]}" "$last" -- 'mm/*.c' | sed 's/c$/o/')
+	unset 'objects[-1]'
 	for i in "${objects[@]}"; do rm -f "$obj/$i"; done
 	kmake C=2 CHECK='sparse -D__typeof_unqual__=__typeof__ -DNOTRACE' "${objects[@]}" >"$out" 2>&1 ||
 		{ cat "$out"; return 1; }
