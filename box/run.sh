@@ -33,8 +33,8 @@ esac
 
 check_variables
 [ "$ICOUNT" = 0 ] || CPUS=1
-boot_timeout=180
-[ "$KERNEL" != debug ] || boot_timeout=400
+boot_timeout=300
+[ "$KERNEL" != debug ] || boot_timeout=500
 boot_timeout=${BOOT_TIMEOUT:-$boot_timeout}
 
 need qemu-system-x86 fdisk gcc libc6-dev
