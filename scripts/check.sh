@@ -75,7 +75,7 @@ box_status() { # WANTED COMMAND...
 # ksft NAME KERNEL TESTS [EXPECT]: one boot, and a result for each test in it.
 ksft() {
 	local log=$build/results/ksft-$2-${3// /+}.log line
-	KERNEL=$2 TESTS=$3 "$top/scripts/kselftest.sh" >"$logs/check-$1.log" 2>&1 || true
+	KERNEL=$2 TESTS=$3 CPUS=2 TIMEOUT=1800 "$top/scripts/kselftest.sh" >"$logs/check-$1.log" 2>&1 || true
 	if [ ! -f "$log" ]; then
 		result FAIL "$1" "log: build/log/check-$1.log"
 		tail -n 25 "$logs/check-$1.log" | sed 's/^/      /'

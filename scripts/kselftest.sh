@@ -11,6 +11,7 @@
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 . "$(dirname "$0")/lib.sh"
 
+: "${TIMEOUT:=3600}"
 check_variables
 : "${TARGETS:=mm}" "${TESTS:=}"
 one_of TARGETS mm
