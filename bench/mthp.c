@@ -26,13 +26,11 @@ void mthp_main(const char *name)
 		drive_of(part_path(3), &drive);
 		drive_check(&drive);
 		swap_part_on(part_path(3), 0);
+		cgroup_enter("mthp");
+		cgroup_set("mthp", "memory.swap.max", "0");
 	} else {
 		swap_none_or_die();
 	}
-	/* Both in a memcg: the quota is then all that differs. */
-	cgroup_enter("mthp");
-	if (quota)
-		cgroup_set("mthp", "memory.swap.max", "0");
 	p = arena_map(AREA, false);
 	made = mthp_stat(FOLIO, "anon_fault_alloc");
 	arena_fill(p, AREA, 1);
