@@ -37,7 +37,11 @@ const char *bench_reason(void)
 
 static void leave(int status, const char *fmt, va_list ap)
 {
-	vsnprintf(reason, REASON_LEN, fmt, ap);
+	char text[REASON_LEN];
+
+	/* An argument may be the reason that another process left. */
+	vsnprintf(text, sizeof(text), fmt, ap);
+	memcpy(reason, text, sizeof(text));
 	fflush(NULL);
 	_exit(status);
 }
