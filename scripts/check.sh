@@ -108,16 +108,16 @@ ksft swap-patched patched swap
 ksft swap-stock stock swap expect
 check stock-shows-the-faults "$build/tap" expect "$build/results/ksft-stock-swap.log" "$top/box/stock-fails"
 for kernel in stock patched; do
-	ksft "mm-$kernel" $kernel 'thp process_madv cow' expect
+	ksft "mm-$kernel" $kernel 'process_madv cow' expect
 done
 # Some of these depend on timing: a second run may show that it was that.
 no_worse() {
-	local log=$build/results/ksft-patched-thp+process_madv+cow.log
-	local stock=$build/results/ksft-stock-thp+process_madv+cow.log
+	local log=$build/results/ksft-patched-process_madv+cow.log
+	local stock=$build/results/ksft-stock-process_madv+cow.log
 	if "$build/tap" diff "$stock" "$log"; then return; fi
 	echo "once more:"
 	mv "$log" "$log.1"
-	ksft mm-patched patched 'thp process_madv cow' expect
+	ksft mm-patched patched 'process_madv cow' expect
 	"$build/tap" diff "$stock" "$log"
 }
 check mm-no-worse no_worse
