@@ -61,7 +61,6 @@ else
 	out=$work/out
 fi
 
-qemu=
 # shellcheck disable=SC2317 # called by the trap
 clean_up() {
 	# The drive and the tail that shows output end with the run, whatever ended it.
