@@ -37,7 +37,10 @@ stock) src=$base ;;
 esac
 
 fragments=("$top/kconfig/box.config")
-[ "$KERNEL" != debug ] || fragments+=("$top/kconfig/debug.config")
+if [ "$KERNEL" = debug ]; then
+	fragments+=("$top/kconfig/debug.config")
+	! grep -q SWAP_BATCH_KUNIT_TEST "$src/mm/Kconfig" || fragments+=("$top/kconfig/kunit.config")
+fi
 
 # The tree that is there, with changes not committed.
 tree_id() {
