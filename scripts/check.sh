@@ -92,15 +92,12 @@ ksft() {
 	echo "      $1: $("$build/tap" check "$log" | tail -1)"
 }
 
-# The series' unit tests ran when the debug kernel booted.
+# The series' unit tests, which ran when the debug kernel booted.
 kunit() {
-	local out=$build/results/box-kunit line
-	# shellcheck disable=SC2016 # for the guest's shell
-	KERNEL=debug OUT=$out "$top/box/run.sh" 'cat /sys/kernel/debug/kunit/swap_batch/results >/out/kunit.log' \
-		>"$logs/check-kunit.log" 2>&1 || rm -f "$out/kunit.log"
-	if ! grep -q '^ok .* swap_batch' "$out/kunit.log" 2>/dev/null; then
-		result FAIL kunit "log: build/log/check-kunit.log"
-		tail -n 25 "$logs/check-kunit.log" "$out/kunit.log" 2>/dev/null | sed 's/^/      /'
+	local log=$build/results/box-ksft-debug-swap/kunit.log line
+	if ! grep -q '^ok .* swap_batch' "$log" 2>/dev/null; then
+		result FAIL kunit "log: ${log#"$top"/}"
+		tail -n 25 "$log" 2>/dev/null | sed 's/^/      /'
 		return
 	fi
 	while read -r line; do
@@ -109,8 +106,8 @@ kunit() {
 		'not ok'*) result FAIL "kunit: $line" ;;
 		*) passed=$((passed + 1)) ;;
 		esac
-	done < <(sed -n -E 's/^ {4}((not )?ok .*)/\1/p' "$out/kunit.log")
-	echo "      kunit: $(grep -c '^    ok' "$out/kunit.log") tests"
+	done < <(sed -n -E 's/^ {4}((not )?ok .*)/\1/p' "$log")
+	echo "      kunit: $(grep -c '^    ok' "$log") tests"
 }
 
 check shell-and-names "$top/scripts/lint.sh" repository
@@ -126,9 +123,9 @@ check box-runs box_status 3 'cat /out/state.tsv; exit 3'
 TIMEOUT=20 check box-sees-a-hang box_status 124 'sleep 1000'
 check box-sees-a-splat box_status 70 'echo "WARNING: this is a test" >/dev/kmsg; sleep 100'
 check kernel-debug "$top/scripts/kernel.sh" debug
-kunit
 ksft swap-patched patched swap
 ksft swap-debug debug swap
+kunit
 ksft swap-stock stock swap expect
 check stock-shows-the-faults "$build/tap" expect "$build/results/ksft-stock-swap.log" "$top/box/stock-fails"
 others='thp process_madv cow'
