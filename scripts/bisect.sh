@@ -18,11 +18,7 @@ out=$logs/each.out
 mkdir -p "$logs"
 list_patches
 
-kmake() {
-	CCACHE_DIR=$CACHE/ccache CCACHE_NOHASHDIR=1 \
-		CCACHE_SLOPPINESS=include_file_mtime,include_file_ctime \
-		make -s -C "$tree" O=.obj-each CC='ccache gcc' HOSTCC='ccache gcc' -j"$(nproc)" "$@"
-}
+kmake() { kernel_make "$tree" .obj-each -s -j"$(nproc)" "$@"; }
 
 # sparse NAME: what it says, without line numbers, to sparse.NAME. 0.6.4 fails the kernel's
 # check of the checker; make C=1 then checks nothing and succeeds. Pass what it does not

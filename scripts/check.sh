@@ -128,6 +128,7 @@ ksft swap-debug debug swap
 kunit
 ksft swap-stock stock swap expect
 check stock-shows-the-faults "$build/tap" expect "$build/results/ksft-stock-swap.log" "$top/box/stock-fails"
+check allocator-test "$top/bench/allocator.sh"
 others='thp process_madv cow'
 for kernel in stock patched; do
 	ksft "mm-$kernel" $kernel "$others" expect

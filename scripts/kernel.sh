@@ -89,14 +89,7 @@ obj=.obj-$KERNEL
 mkdir -p "$src/$obj"
 ln -sfn "$src/$obj" "$build/obj-$name"
 
-kmake() {
-	env -u KERNEL -u IOMMU -u MEM -u CPUS -u AT -u BASE -u OUT -u FORCE -u CMD -u ARCH -u CROSS_COMPILE \
-		CCACHE_DIR="$CACHE/ccache" CCACHE_MAXSIZE=6G CCACHE_NOHASHDIR=1 CCACHE_DEPEND=1 \
-		CCACHE_SLOPPINESS=include_file_mtime,include_file_ctime \
-		KBUILD_BUILD_TIMESTAMP='2026-01-01 00:00:00 UTC' KBUILD_BUILD_USER=box \
-		KBUILD_BUILD_HOST=box KBUILD_BUILD_VERSION=1 \
-		make -C "$src" O="$obj" CC='ccache gcc' HOSTCC='ccache gcc' "$@"
-}
+kmake() { kernel_make "$src" "$obj" "$@"; }
 
 configure() {
 	local stamp out=$src/$obj

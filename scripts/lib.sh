@@ -193,3 +193,16 @@ check_variables() {
 		fi
 	fi
 }
+
+# kernel_make TREE OBJECTS ARGUMENT...: the kernel's own make with the compiler cache, with
+# nothing of ours in its environment and nothing of this machine in what it builds.
+kernel_make() {
+	local tree=$1 obj=$2
+	shift 2
+	env -u KERNEL -u IOMMU -u MEM -u CPUS -u AT -u BASE -u OUT -u FORCE -u CMD -u ARCH -u CROSS_COMPILE \
+		CCACHE_DIR="$CACHE/ccache" CCACHE_MAXSIZE=6G CCACHE_NOHASHDIR=1 CCACHE_DEPEND=1 \
+		CCACHE_SLOPPINESS=include_file_mtime,include_file_ctime \
+		KBUILD_BUILD_TIMESTAMP='2026-01-01 00:00:00 UTC' KBUILD_BUILD_USER=box \
+		KBUILD_BUILD_HOST=box KBUILD_BUILD_VERSION=1 \
+		make -C "$tree" O="$obj" CC='ccache gcc' HOSTCC='ccache gcc' "$@"
+}
