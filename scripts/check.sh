@@ -92,22 +92,31 @@ ksft() {
 	echo "      $1: $("$build/tap" check "$log" | tail -1)"
 }
 
-# The series' unit tests, which ran when the debug kernel booted.
-kunit() {
-	local log=$build/results/box-ksft-debug-swap/kunit.log line
-	if ! grep -q '^ok .* swap_batch' "$log" 2>/dev/null; then
-		result FAIL kunit "log: ${log#"$top"/}"
-		tail -n 25 "$log" 2>/dev/null | sed 's/^/      /'
+# One boot of the debug kernel: the series' unit tests, which run before init, and those of
+# its selftests that reach most of its lines. All of them take half an hour there.
+debug_kernel() {
+	local out=$build/results/box-debug line
+	# shellcheck disable=SC2016 # for the guest's shell
+	KERNEL=debug OUT=$out CPUS=2 TIMEOUT=1800 "$top/box/run.sh" '
+		cat /sys/kernel/debug/kunit/swap_batch/results >/out/kunit.log
+		mkfs.ext4 -q -F "$SWAPOUT_P4" && mount "$SWAPOUT_P4" /mnt && cd /mnt &&
+		cp /box/ksft/mm/folio_swapout /box/ksft/mm/test_swap.sh . || exit 1
+		export SWAP_TEST_PART=$SWAPOUT_P2 SWAP_TEST_TINY=$SWAPOUT_P1
+		./test_swap.sh -t batch_gets_runs -t equal_fragmented >/out/swap.log 2>&1' \
+		>"$logs/check-debug-kernel.log" 2>&1 || result FAIL debug-kernel "log: build/log/check-debug-kernel.log"
+	if ! grep -q '^ok .* swap_batch' "$out/kunit.log" 2>/dev/null; then
+		result FAIL kunit "log: build/log/check-debug-kernel.log"
+		tail -n 25 "$logs/check-debug-kernel.log" "$out/kunit.log" 2>/dev/null | sed 's/^/      /'
 		return
 	fi
 	while read -r line; do
 		case $line in
-		*'# SKIP'*) result skip "kunit: $line" ;;
-		'not ok'*) result FAIL "kunit: $line" ;;
+		*'# SKIP'*) result skip "debug: $line" ;;
+		'not ok'*) result FAIL "debug: $line" ;;
 		*) passed=$((passed + 1)) ;;
 		esac
-	done < <(sed -n -E 's/^ {4}((not )?ok .*)/\1/p' "$log")
-	echo "      kunit: $(grep -c '^    ok' "$log") tests"
+	done < <(sed -n -E 's/^ {4}((not )?ok .*)/\1/p' "$out/kunit.log" && sed -n -E '/^(not )?ok /p' "$out/swap.log")
+	echo "      debug: $(grep -c '^    ok' "$out/kunit.log") unit tests, $(grep -c '^ok' "$out/swap.log") selftests"
 }
 
 check shell-and-names "$top/scripts/lint.sh" repository
@@ -124,8 +133,7 @@ TIMEOUT=20 check box-sees-a-hang box_status 124 'sleep 1000'
 check box-sees-a-splat box_status 70 'echo "WARNING: this is a test" >/dev/kmsg; sleep 100'
 check kernel-debug "$top/scripts/kernel.sh" debug
 ksft swap-patched patched swap
-ksft swap-debug debug swap
-kunit
+debug_kernel
 ksft swap-stock stock swap expect
 check stock-shows-the-faults "$build/tap" expect "$build/results/ksft-stock-swap.log" "$top/box/stock-fails"
 check allocator-test "$top/bench/allocator.sh"
