@@ -137,7 +137,8 @@ debug_kernel
 ksft swap-stock stock swap expect
 check stock-shows-the-faults "$build/tap" expect "$build/results/ksft-stock-swap.log" "$top/box/stock-fails"
 check allocator-test "$top/bench/allocator.sh"
-others='thp process_madv cow'
+# Not thp: its split test on xfs ends at another point in each run, on stock as well.
+others='process_madv cow'
 for kernel in stock patched; do
 	ksft "mm-$kernel" $kernel "$others" expect
 done
