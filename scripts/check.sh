@@ -72,9 +72,21 @@ box_status() { # WANTED COMMAND...
 	[ $rc = "$want" ]
 }
 
+# tally NAME: count tests, a line each on stdin: pass, FAIL or skip, two blanks, the name.
+tally() {
+	local line
+	while read -r line; do
+		case $line in
+		pass*) passed=$((passed + 1)) ;;
+		FAIL*) result FAIL "$1: ${line#FAIL  }" ;;
+		skip*) result skip "$1: ${line#skip  }" ;;
+		esac
+	done
+}
+
 # ksft NAME KERNEL TESTS [EXPECT]: one boot, and a result for each test in it.
 ksft() {
-	local log=$build/results/ksft-$2-${3// /+}.log line
+	local log=$build/results/ksft-$2-${3// /+}.log
 	KERNEL=$2 TESTS=$3 CPUS=2 TIMEOUT=1800 "$top/scripts/kselftest.sh" >"$logs/check-$1.log" 2>&1 || true
 	if [ ! -f "$log" ]; then
 		result FAIL "$1" "log: build/log/check-$1.log"
@@ -82,41 +94,31 @@ ksft() {
 		return
 	fi
 	[ -z "${4-}" ] || return 0
-	while read -r line; do
-		case $line in
-		pass*) passed=$((passed + 1)) ;;
-		FAIL*) result FAIL "$1: ${line#FAIL  }" ;;
-		skip*) result skip "$1: ${line#skip  }" ;;
-		esac
-	done < <("$build/tap" list "$log")
+	tally "$1" < <("$build/tap" list "$log")
 	echo "      $1: $("$build/tap" check "$log" | tail -1)"
 }
 
 # One boot of the debug kernel: the series' unit tests, which run before init, and those of
-# its selftests that reach most of its lines. All of them take half an hour there.
+# its selftests that reach most of its lines. All of them take half an hour there. The
+# programs are those that swap-patched has built.
+debug=$build/results/box-debug
 debug_kernel() {
-	local out=$build/results/box-debug line
+	rm -f "$debug"/{kunit,swap}.log
 	# shellcheck disable=SC2016 # for the guest's shell
-	KERNEL=debug OUT=$out CPUS=2 TIMEOUT=1800 "$top/box/run.sh" '
+	KERNEL=debug OUT=$debug CPUS=2 TIMEOUT=1800 "$top/box/run.sh" '
 		cat /sys/kernel/debug/kunit/swap_batch/results >/out/kunit.log
 		mkfs.ext4 -q -F "$SWAPOUT_P4" && mount "$SWAPOUT_P4" /mnt && cd /mnt &&
 		cp /box/ksft/mm/folio_swapout /box/ksft/mm/test_swap.sh . || exit 1
 		export SWAP_TEST_PART=$SWAPOUT_P2 SWAP_TEST_TINY=$SWAPOUT_P1
-		./test_swap.sh -t batch_gets_runs -t equal_fragmented >/out/swap.log 2>&1' \
-		>"$logs/check-debug-kernel.log" 2>&1 || result FAIL debug-kernel "log: build/log/check-debug-kernel.log"
-	if ! grep -q '^ok .* swap_batch' "$out/kunit.log" 2>/dev/null; then
-		result FAIL kunit "log: build/log/check-debug-kernel.log"
-		tail -n 25 "$logs/check-debug-kernel.log" "$out/kunit.log" 2>/dev/null | sed 's/^/      /'
-		return
-	fi
-	while read -r line; do
-		case $line in
-		*'# SKIP'*) result skip "debug: $line" ;;
-		'not ok'*) result FAIL "debug: $line" ;;
-		*) passed=$((passed + 1)) ;;
-		esac
-	done < <(sed -n -E 's/^ {4}((not )?ok .*)/\1/p' "$out/kunit.log" && sed -n -E '/^(not )?ok /p' "$out/swap.log")
-	echo "      debug: $(grep -c '^    ok' "$out/kunit.log") unit tests, $(grep -c '^ok' "$out/swap.log") selftests"
+		./test_swap.sh -t batch_gets_runs -t equal_fragmented >/out/swap.log 2>&1' || return
+	cat "$debug"/{kunit,swap}.log
+	grep -q '^ok .* swap_batch' "$debug/kunit.log"
+}
+
+# Tests of KUnit, which has them indented, and of the harness, as tally reads them.
+debug_tests() {
+	{ sed -n 's/^    //p' "$debug/kunit.log" && cat "$debug/swap.log"; } |
+		sed -n -E 's/^not ok /FAIL  /p; s/^ok (.*# SKIP)/skip  \1/p; s/^ok /pass  /p'
 }
 
 check shell-and-names "$top/scripts/lint.sh" repository
@@ -133,7 +135,8 @@ TIMEOUT=20 check box-sees-a-hang box_status 124 'sleep 1000'
 check box-sees-a-splat box_status 70 'echo "WARNING: this is a test" >/dev/kmsg; sleep 100'
 check kernel-debug "$top/scripts/kernel.sh" debug
 ksft swap-patched patched swap
-debug_kernel
+check debug-kernel debug_kernel
+[ ! -f "$debug/swap.log" ] || tally debug < <(debug_tests)
 ksft swap-stock stock swap expect
 check stock-shows-the-faults "$build/tap" expect "$build/results/ksft-stock-swap.log" "$top/box/stock-fails"
 check allocator-test "$top/bench/allocator.sh"

@@ -5,8 +5,7 @@
 #   [KERNEL=stock|patched|debug] [TARGETS=mm] [TESTS='swap thp'] scripts/kselftest.sh
 #
 # TESTS are categories of run_vmtests.sh; none means all of them. The log goes to
-# build/results/ksft-KERNEL-TESTS.log, what KUnit said at boot to box-ksft-KERNEL-TESTS/kunit.log
-# there. If both stock and patched were run, what
+# build/results/ksft-KERNEL-TESTS.log. If both stock and patched were run, what
 # differs is shown. Exit status: 0 if nothing failed, 1 otherwise.
 
 # shellcheck source-path=SCRIPTDIR source=lib.sh
@@ -47,7 +46,7 @@ swap=
 [ "$TESTS" = swap ] || swap='mkswap "$SWAPOUT_P3" >/dev/null && swapon "$SWAPOUT_P3" &&'
 # On a real file system: the tests make swap files beside them.
 # shellcheck disable=SC2016 # for the guest's shell
-guest='cat /sys/kernel/debug/kunit/*/results >/out/kunit.log 2>/dev/null; '$swap'
+guest=$swap'
 	mkfs.ext4 -q -F "$SWAPOUT_P4" && mkdir -p /mnt && mount "$SWAPOUT_P4" /mnt &&
 	cp -a /box/ksft/. /mnt && cd /mnt/mm &&
 	export SWAP_TEST_PART=$SWAPOUT_P2 SWAP_TEST_TINY=$SWAPOUT_P1 &&

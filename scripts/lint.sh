@@ -13,7 +13,7 @@ repository() {
 	for f in "${files[@]}"; do
 		[ -f "$f" ] || continue
 		case $f in
-		COPYING | patches/* | later/*.patch | docs/results/* | *.svg | *.png) continue ;;
+		COPYING | patches/* | docs/results/* | *.svg | *.png) continue ;;
 		esac
 		head -3 "$f" | grep -q 'SPDX-License-Identifier: GPL-2.0-only' ||
 			{ echo "$f: no SPDX line"; bad=1; }
@@ -24,7 +24,7 @@ repository() {
 	echo "${#files[@]} shell files"
 	# Nothing of the machine it was written on
 	if git grep -nE '(^|[[:space:]=:(])/(work|root|home)/|https?://[^ ]*(debian\.org|snapshot)' \
-		-- . ':!patches' ':!later' ':!COPYING' ':!scripts/lint.sh'; then
+		-- . ':!patches' ':!COPYING' ':!scripts/lint.sh'; then
 		echo "a path or a host of one machine"
 		bad=1
 	fi
