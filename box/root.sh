@@ -6,7 +6,7 @@
 # shellcheck source-path=SCRIPTDIR source=../scripts/lib.sh
 . "$(dirname "$0")/../scripts/lib.sh"
 
-packages=(bash util-linux mount fdisk kmod procps psmisc iproute2 fio nvme-cli e2fsprogs
+packages=(bash util-linux mount fdisk dmsetup kmod procps psmisc iproute2 fio nvme-cli e2fsprogs
 	xfsprogs btrfs-progs stress-ng liburing2 libnuma1 libcap2 libcap2-bin bc time)
 suite=bookworm
 size=1G

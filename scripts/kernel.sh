@@ -42,13 +42,14 @@ if [ "$KERNEL" = debug ]; then
 	! grep -q SWAP_BATCH_KUNIT_TEST "$src/mm/Kconfig" || fragments+=("$top/kconfig/kunit.config")
 fi
 
-# The tree that is there, with changes not committed.
+# The tree that is there, with changes not committed, and without what no kernel is made of.
 tree_id() {
 	local index
 	index=$(mktemp)
 	cp "$src/.git/index" "$index"
 	GIT_INDEX_FILE=$index git -C "$src" add -u .
 	GIT_INDEX_FILE=$index add_untracked "$src"
+	GIT_INDEX_FILE=$index git -C "$src" rm -q -r --cached Documentation tools/testing
 	GIT_INDEX_FILE=$index git -C "$src" write-tree
 	rm -f "$index"
 }
