@@ -47,6 +47,7 @@ static const struct workload {
 	{ "mix", mix_main, true, "mTHP and 4 KiB pages, swap 94 % full" },
 	{ "mix-78", mix_main, true, "the same, 78 % full" },
 	{ "mix-60", mix_main, true, "the same, 60 % full" },
+	{ "scale", scale_main, false, "64 KiB mTHP to a swap file: 8 to 512 MiB, 1 to 10,000 extents" },
 	{ "zram", zram_main, false, "a page to and from zram" },
 };
 

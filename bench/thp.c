@@ -167,15 +167,16 @@ static void on_file(bool scattered)
 {
 	const char *dev = part_path(4), *dir;
 	struct rng r;
-	char path[256];
+	char path[256], other[256];
 
 	rng_init(&r, bench_seed);
 	drive_of(dev, &drive);
 	drive_check(&drive);
 	dir = fs_mount(dev);
 	snprintf(path, sizeof(path), "%s/swap", dir);
+	snprintf(other, sizeof(other), "%s/other", dir);
 	if (scattered)
-		file_scattered(path, 128 * MIB, &r);
+		file_in_pieces(path, other, 128 * MIB, 64 * KIB, MIB, &r);
 	else
 		file_plain(path, 512 * MIB);
 	emit("extents", "count", file_extents(path));

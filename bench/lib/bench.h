@@ -115,7 +115,8 @@ void swap_none_or_die(void);
 uint64_t swap_free_kib(void);
 const char *fs_mount(const char *dev);
 void file_plain(const char *path, size_t size);
-void file_scattered(const char *path, size_t size, struct rng *r);
+void file_in_pieces(const char *path, const char *other, size_t size, size_t least, size_t most,
+		    struct rng *r);
 unsigned int file_extents(const char *path);
 void swap_cleanup(void);
 
@@ -127,5 +128,6 @@ void mthp_main(const char *name);
 void oltp_main(const char *name);
 void mix_main(const char *name);
 void zram_main(const char *name);
+void scale_main(const char *name);
 
 #endif

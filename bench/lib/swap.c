@@ -239,24 +239,25 @@ void file_plain(const char *path, size_t size)
 }
 
 /*
- * Extents of 64 KiB to 1 MiB, in steps of 4 KiB: two files are allocated by
- * turns. fallocate() takes exactly what it's asked for; writes would be given
- * preallocated room and the files come out nearly whole.
+ * Extents of least to most bytes: two files are allocated by turns. fallocate()
+ * takes exactly what it's asked for; writes would be given preallocated room and
+ * the files come out nearly whole. r may be NULL if both lengths are the same.
  */
-void file_scattered(const char *path, size_t size, struct rng *r)
+void file_in_pieces(const char *path, const char *other, size_t size, size_t least, size_t most,
+		    struct rng *r)
 {
-	char other[256];
-	int fd[2];
 	off_t at[2] = { 0, 0 };
+	int fd[2];
 
-	snprintf(other, sizeof(other), "%s.gap", path);
 	fd[0] = open(path, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600);
 	fd[1] = open(other, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600);
 	if (fd[0] < 0 || fd[1] < 0)
 		die("%s: %s", path, strerror(errno));
 	for (int i = 0; at[0] < (off_t)size; i ^= 1) {
-		off_t len = 64 * KIB + rng_below(r, 241) * PAGE_SZ;
+		off_t len = least;
 
+		if (most > least)
+			len += rng_below(r, (most - least) / PAGE_SZ + 1) * PAGE_SZ;
 		if (!i && at[0] + len > (off_t)size)
 			len = size - at[0];
 		if (fallocate(fd[i], 0, at[i], len))

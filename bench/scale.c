@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * How the cost of a page grows with what is swapped out and with the extents of
+ * the swap file: 64 KiB mTHP to a file of 640 MiB on ext4.
+ *
+ *   sizes     8 to 512 MiB at a time, a file of one or few extents
+ *   extents   64 MiB at a time, 1 to 10,000 extents of the same length
+ *
+ * "spread" is the dearest page of those divided by the cheapest.
+ */
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "lib/bench.h"
+
+#define FOLIO	64U			/* KiB */
+#define FILE_SZ	(640 * MIB)
+#define LEAST	(256 * MIB)		/* in all, for a figure */
+
+static struct drive drive;
+
+struct spread {
+	double least, most;
+};
+
+static void add(struct spread *s, double value)
+{
+	if (!s->least || value < s->least)
+		s->least = value;
+	if (value > s->most)
+		s->most = value;
+}
+
+/* Page out and touch again, while all of it is in the swap cache. */
+static double cost(size_t size, const char *what)
+{
+	unsigned int cycles = size < LEAST ? LEAST / size : 1;
+	double pages = (double)cycles * size / PAGE_SZ, out = 0, in = 0;
+	uint64_t t, swapped = vmstat("pswpout"), fallback = mthp_stat(FOLIO, "swpout_fallback");
+	char *p = arena_map(size, false), metric[64];
+
+	for (unsigned int i = 0; i < cycles; i++) {
+		arena_advise(p, size, MADV_DONTNEED, "MADV_DONTNEED");
+		arena_fill(p, size, i + 1);
+		drive_wait(&drive);
+		t = cpu_ns();
+		arena_advise(p, size, MADV_PAGEOUT, "MADV_PAGEOUT");
+		out += cpu_ns() - t;
+		drive_wait(&drive);
+		t = cpu_ns();
+		arena_touch(p, size);
+		in += cpu_ns() - t;
+		verified(arena_bad(p, size, i + 1));
+	}
+	munmap(p, size);
+	swapped = vmstat("pswpout") - swapped;
+	if (swapped < pages * 0.99)
+		skip("%s: %llu of %.0f pages went to swap", what, (unsigned long long)swapped,
+		     pages);
+	snprintf(metric, sizeof(metric), "%s_out_CPU_per_page", what);
+	emit_cpu(metric, out / pages);
+	snprintf(metric, sizeof(metric), "%s_in_CPU_per_page", what);
+	emit_cpu(metric, in / pages);
+	snprintf(metric, sizeof(metric), "%s_fallback", what);
+	emit(metric, "folios", mthp_stat(FOLIO, "swpout_fallback") - fallback);
+	return (out + in) / pages;
+}
+
+void scale_main(const char *name)
+{
+	static const unsigned int mib[] = { 8, 32, 128, 512 };
+	static const unsigned int pieces[] = { 1, 10, 100, 1000, 10000 };
+	struct spread sizes = { 0 }, extents = { 0 };
+	char path[256], other[256], what[32];
+	const char *dev = part_path(4), *dir;
+
+	(void)name;
+	drive_of(dev, &drive);
+	drive_check(&drive);
+	thp_only(FOLIO, "always");
+	dir = fs_mount(dev);
+	snprintf(path, sizeof(path), "%s/swap", dir);
+	snprintf(other, sizeof(other), "%s/other", dir);
+	for (size_t i = 0; i < sizeof(pieces) / sizeof(*pieces); i++) {
+		size_t len = FILE_SZ / pieces[i] / (FOLIO * KIB) * FOLIO * KIB;
+
+		if (pieces[i] == 1)
+			file_plain(path, FILE_SZ);
+		else
+			file_in_pieces(path, other, FILE_SZ, len, len, NULL);
+		snprintf(what, sizeof(what), "extents_%u", pieces[i]);
+		emit(what, "count", file_extents(path));
+		swap_file_on(path);
+		for (size_t j = 0; !i && j < sizeof(mib) / sizeof(*mib); j++) {
+			snprintf(what, sizeof(what), "size_%u", mib[j]);
+			add(&sizes, cost(mib[j] * MIB, what));
+		}
+		snprintf(what, sizeof(what), "extents_%u", pieces[i]);
+		add(&extents, cost(64 * MIB, what));
+		swap_off(path);
+		unlink(path);
+		unlink(other);
+	}
+	emit("spread_sizes", "ratio", sizes.most / sizes.least);
+	emit("spread_extents", "ratio", extents.most / extents.least);
+}
