@@ -11,7 +11,8 @@
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 . "$(dirname "$0")/lib.sh"
 
-: "${TIMEOUT:=3600}"
+: "${TIMEOUT:=7200}"
+export TIMEOUT
 check_variables
 : "${TARGETS:=mm}" "${TESTS:=}"
 one_of TARGETS mm
