@@ -52,7 +52,7 @@ one() {
 	local dir=$work/$2 rc=0 key want
 	mkdir -p "$dir"
 	KERNEL=$1 OUT=$dir "$top/box/run.sh" /box/bench/swapbench \
-		--seed "$(IFS=,; echo "${seeds[*]}")" --out /out/bench.tsv "${workloads[@]}" || rc=$?
+		--seed "$(IFS=,; echo "${seeds[*]}")" --out /out/bench.tsv --slots /out "${workloads[@]}" || rc=$?
 	# 1: a workload failed, the table says which; the others are worth seeing.
 	((rc <= 1)) || return "$rc"
 	[ -s "$dir/bench.tsv" ] || die "$1 gave no figures"

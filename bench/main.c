@@ -3,6 +3,7 @@
  * swapbench: what swap-out costs, one workload after the other, each in a
  * process of its own. Every figure is a line "workload metric unit value",
  * separated by tabs, on stdout and at the end of the file given with --out.
+ * With --slots some write which slot each page got, slots-WORKLOAD.tsv.
  * A workload that can't run says so in a line with the metric SKIP, one that
  * failed (wrong data above all) in one with FAIL; the reason is the value.
  *
@@ -55,7 +56,7 @@ static const struct workload {
 
 static void usage(FILE *f)
 {
-	fprintf(f, "usage: swapbench [--seed N[,N...]] [--lru gen|classic] [--out FILE] WORKLOAD...\n");
+	fprintf(f, "usage: swapbench [--seed N[,N...]] [--lru gen|classic] [--out FILE] [--slots DIR] WORKLOAD...\n");
 	for (size_t i = 0; i < NR_WORKLOADS; i++)
 		fprintf(f, "  %-18s %s\n", workloads[i].name, workloads[i].what);
 	fprintf(f, "SWAPOUT_P2, _P3 and _P4 name partitions of 64 MiB, 1 GiB and at least 2.5 GiB.\n"
@@ -116,6 +117,7 @@ int main(int argc, char **argv)
 		{ "seed", required_argument, NULL, 's' },
 		{ "lru", required_argument, NULL, 'l' },
 		{ "out", required_argument, NULL, 'o' },
+		{ "slots", required_argument, NULL, 'm' },
 		{ "list", no_argument, NULL, 'L' },
 		{ "help", no_argument, NULL, 'h' },
 		{ NULL, 0, NULL, 0 },
@@ -160,6 +162,9 @@ int main(int argc, char **argv)
 				fprintf(stderr, "swapbench: %s: %s\n", optarg, strerror(errno));
 				return 1;
 			}
+			break;
+		case 'm':
+			bench_slots = optarg;
 			break;
 		case 'L':
 			for (size_t i = 0; i < NR_WORKLOADS; i++)

@@ -83,6 +83,8 @@ static void cycle(char *p, uint64_t tag, struct sums *s, bool probe)
 	slot = slots_read(p, AREA);
 	s->swapped += slots_swapped(slot, PAGES);
 	s->rising += slots_rising(slot, PAGES);
+	if (tag == 1)
+		slots_write(slot, PAGES);
 	free(slot);
 	s->cached += cached_pages(p, AREA);
 

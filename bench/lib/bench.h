@@ -23,6 +23,7 @@
 extern const char *bench_name;		/* first column of every line printed */
 extern uint64_t bench_seed;
 extern int bench_out;			/* where lines go beside stdout, -1: nowhere */
+extern const char *bench_slots;		/* directory for slot maps, NULL: none */
 
 void bench_shared_init(void);
 const char *bench_reason(void);
@@ -72,6 +73,7 @@ size_t anon_huge_bytes(const char *p);
 uint64_t *slots_read(const char *p, size_t size);
 size_t slots_swapped(const uint64_t *slot, size_t n);
 size_t slots_rising(const uint64_t *slot, size_t n);
+void slots_write(const uint64_t *slot, size_t n);
 size_t cached_pages(char *p, size_t size);
 void arena_drop(char *p, size_t size);
 size_t large_pages(const char *p, size_t size, unsigned int order_min);

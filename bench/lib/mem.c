@@ -188,6 +188,25 @@ size_t slots_rising(const uint64_t *slot, size_t n)
 	return k;
 }
 
+/* For a picture: a line "page slot" for each page that is in swap. */
+void slots_write(const uint64_t *slot, size_t n)
+{
+	char path[512];
+	FILE *f;
+
+	if (!bench_slots)
+		return;
+	snprintf(path, sizeof(path), "%s/slots-%s.tsv", bench_slots, bench_name);
+	f = fopen(path, "w");
+	if (!f)
+		die("%s: %s", path, strerror(errno));
+	for (size_t i = 0; i < n; i++)
+		if (slot[i] != SLOT_NONE)
+			fprintf(f, "%zu\t%llu\n", i, (unsigned long long)slot[i]);
+	if (fclose(f))
+		die("%s: %s", path, strerror(errno));
+}
+
 /* Pages that need no read: mapped, or swapped and still in the swap cache. */
 size_t cached_pages(char *p, size_t size)
 {

@@ -16,6 +16,7 @@
 const char *bench_name = "bench";
 uint64_t bench_seed = 1;
 int bench_out = -1;
+const char *bench_slots;
 
 /* Shared with the parent, which prints it when the workload has ended. */
 static char *reason;
