@@ -2,6 +2,7 @@
 # Entry points; the work is in scripts/, box/ and bench/. GNU make.
 
 export KERNEL IOMMU MEM CPUS ICOUNT AT BASE TIMEOUT ACCEL FORCE OUT CMD TARGETS TESTS
+export MINUTES SEED FAULTS
 SHELL = /bin/bash
 run = @scripts/entry.sh $@
 
@@ -9,8 +10,11 @@ help:
 	@sed -n 's/^#H \{0,1\}//p' Makefile
 
 #H make compare                stock and patched kernel, what swapping out costs on both
+#H make report                 pictures of what it measured, build/results/report
 #H make check                  every test of the series and of this repository
 #H make kselftest TARGETS=mm   the kernel's own mm suite in the box (TESTS=swap: one category)
+#H make soak                   does swap-out lose a byte, a slot or a charge? (MINUTES=10 SEED=1;
+#H                             KERNEL=debug FAULTS=1: while allocations and writes fail)
 #H
 #H make tree                   build/linux: git tree of the base with the series (AT=n: first n)
 #H make patches                export build/linux to patches/
@@ -26,7 +30,7 @@ help:
 #H BASE=DIR (another kernel tree) FORCE=1 (tree, patches, clean: see their messages)
 #H SWAPOUT_CACHE=DIR (default /var/cache/swapout)
 
-tree patches kernel root compare check kselftest clean distclean:
+tree patches kernel root compare report check kselftest soak clean distclean:
 	$(run)
 
 # Not the whole recipe's status is the command's: make turns any failure into 2 and prints
@@ -34,5 +38,5 @@ tree patches kernel root compare check kselftest clean distclean:
 box shell:
 	$(run)
 
-.PHONY: help tree patches kernel root box shell compare check kselftest clean distclean
+.PHONY: help tree patches kernel root box shell compare report check kselftest soak clean distclean
 .NOTPARALLEL:

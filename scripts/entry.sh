@@ -19,6 +19,7 @@ hand_over() {
 }
 
 case $target in
+report) hand_over bench/report.sh ;;
 box)
 	[ -n "${CMD-}" ] || die "CMD is empty; make box CMD='uname -a'"
 	# The kernel of what is there now; a look, when nothing has changed.
@@ -40,6 +41,10 @@ kernel) hand_over scripts/kernel.sh "$KERNEL" ;;
 compare) hand_over bench/compare.sh ;;
 check) hand_over scripts/check.sh ;;
 kselftest) hand_over scripts/kselftest.sh ;;
+soak)
+	[ -n "${KERNEL_DIR-}" ] || "$top/scripts/kernel.sh" "$KERNEL"
+	hand_over bench/soak.sh
+	;;
 clean)
 	# build/linux stays, for the work in it, and so does what the cache holds.
 	rm -rf "$build"/linux/.obj-*

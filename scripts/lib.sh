@@ -160,7 +160,7 @@ number() {
 unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES
 
 # Empty is unset. Defaults stay in the script that has them: what it starts may have others.
-for v in KERNEL IOMMU MEM CPUS ICOUNT AT BASE TIMEOUT ACCEL FORCE OUT; do
+for v in KERNEL IOMMU MEM CPUS ICOUNT AT BASE TIMEOUT ACCEL FORCE OUT MINUTES SEED FAULTS; do
 	[ -n "${!v-}" ] || unset "$v"
 done
 unset v
@@ -169,13 +169,17 @@ unset v
 check_variables() {
 	: "${KERNEL:=patched}" "${IOMMU:=translated}" "${MEM:=2G}" "${CPUS:=4}" "${ICOUNT:=0}"
 	: "${AT=}" "${BASE=}" "${OUT=}" "${TIMEOUT:=600}" "${ACCEL:=auto}" "${FORCE:=0}"
+	: "${MINUTES:=10}" "${SEED:=1}" "${FAULTS:=0}"
 	one_of KERNEL stock patched debug
 	one_of IOMMU translated strict passthrough none
 	one_of ICOUNT 0 1
 	one_of ACCEL auto tcg kvm
 	one_of FORCE 0 1
+	one_of FAULTS 0 1
 	number CPUS 1 8
 	number TIMEOUT 1 86400
+	number MINUTES 1 1400
+	number SEED 0 999999999
 	[[ $MEM =~ ^([0-9]{1,6})([MG])$ ]] || die "MEM=$MEM is not a size such as 512M or 2G"
 	local m=$((10#${BASH_REMATCH[1]}))
 	[ "${BASH_REMATCH[2]}" = M ] || m=$((m * 1024))
@@ -199,7 +203,7 @@ check_variables() {
 kernel_make() {
 	local tree=$1 obj=$2
 	shift 2
-	env -u KERNEL -u IOMMU -u MEM -u CPUS -u AT -u BASE -u OUT -u FORCE -u CMD -u ARCH -u CROSS_COMPILE \
+	env -u KERNEL -u IOMMU -u MEM -u CPUS -u AT -u BASE -u OUT -u FORCE -u CMD -u MINUTES -u SEED -u FAULTS -u ARCH -u CROSS_COMPILE \
 		CCACHE_DIR="$CACHE/ccache" CCACHE_MAXSIZE=6G CCACHE_NOHASHDIR=1 CCACHE_DEPEND=1 \
 		CCACHE_SLOPPINESS=include_file_mtime,include_file_ctime \
 		KBUILD_BUILD_TIMESTAMP='2026-01-01 00:00:00 UTC' KBUILD_BUILD_USER=box \
