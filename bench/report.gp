@@ -17,13 +17,13 @@ set key top right Left reverse
 if (name eq 'ratio') {
 	set title 'Patched kernel, share of stock (shorter is better; | is the target)'
 	set datafile separator "\t"
-	set xrange [0:1.15]
+	set xrange [0:1.14]
 	set yrange [*:*] reverse
 	unset key
 	set grid xtics
 	set arrow from 1,graph 0 to 1,graph 1 nohead lc '#000000'
 	plot data.'/ratio' using ($2/2):0:($2/2):(0.35):ytic(1) with boxxyerror fs solid lc rgb patched, \
-		'' using ($2 + 0.03):0:(sprintf("%.2f", $2)) with labels left offset 0,0, \
+		'' using (1.12):0:(sprintf("%.2f", $2)) with labels right, \
 		'' using ($3):0 with points pt '|' ps 2 lc rgb '#d62728'
 }
 if (name eq 'requests') {
