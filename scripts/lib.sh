@@ -160,7 +160,8 @@ number() {
 unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES
 
 # Empty is unset. Defaults stay in the script that has them: what it starts may have others.
-for v in KERNEL IOMMU MEM CPUS ICOUNT AT BASE TIMEOUT ACCEL FORCE OUT MINUTES SEED FAULTS; do
+variables=(KERNEL IOMMU MEM CPUS ICOUNT AT BASE TIMEOUT ACCEL FORCE OUT MINUTES SEED FAULTS)
+for v in "${variables[@]}"; do
 	[ -n "${!v-}" ] || unset "$v"
 done
 unset v
@@ -203,7 +204,7 @@ check_variables() {
 kernel_make() {
 	local tree=$1 obj=$2
 	shift 2
-	env -u KERNEL -u IOMMU -u MEM -u CPUS -u AT -u BASE -u OUT -u FORCE -u CMD -u MINUTES -u SEED -u FAULTS -u ARCH -u CROSS_COMPILE \
+	env "${variables[@]/#/-u}" -uCMD -uARCH -uCROSS_COMPILE \
 		CCACHE_DIR="$CACHE/ccache" CCACHE_MAXSIZE=6G CCACHE_NOHASHDIR=1 CCACHE_DEPEND=1 \
 		CCACHE_SLOPPINESS=include_file_mtime,include_file_ctime \
 		KBUILD_BUILD_TIMESTAMP='2026-01-01 00:00:00 UTC' KBUILD_BUILD_USER=box \
