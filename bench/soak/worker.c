@@ -442,6 +442,17 @@ static bool op_move_all(struct rng *g)
 	return true;
 }
 
+/* Map pages of an arena, from page at on, to p. */
+static void map_at(const struct arena *a, char *p, unsigned int at, unsigned int pages)
+{
+	int flags = MAP_FIXED | (a->fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED);
+
+	for (int i = 0; mmap(p, pages * PAGE_SZ, PROT_READ | PROT_WRITE, flags, a->fd,
+			     a->fd < 0 ? 0 : at * PAGE_SZ) != p; i++)
+		if (!try_again() || i == 10000)
+			die("mmap: %s", strerror(errno));
+}
+
 static bool op_unmap(struct rng *g)
 {
 	struct range r = pick(g, NR_ARENAS, 600);
@@ -452,15 +463,7 @@ static bool op_unmap(struct rng *g)
 	for (int i = 0; munmap(p, r.n * PAGE_SZ); i++)
 		if (!try_again() || i == 10000)
 			die("munmap: %s", strerror(errno));
-	for (int i = 0; ; i++) {
-		void *q = mmap(p, r.n * PAGE_SZ, PROT_READ | PROT_WRITE, MAP_FIXED |
-			       (a->fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED), a->fd,
-			       a->fd < 0 ? 0 : r.at * PAGE_SZ);
-		if (q == p)
-			break;
-		if (!try_again() || i == 10000)
-			die("mmap: %s", strerror(errno));
-	}
+	map_at(a, p, r.at, r.n);
 	if (a->fd < 0)
 		dropped(&r, ZERO);
 	else
@@ -815,9 +818,7 @@ static void worker_setup(void)
 				die("memfd: %s", strerror(errno));
 		}
 		a->base = reserve(ARENA_SZ, 0);
-		if (mmap(a->base, ARENA_SZ, PROT_READ | PROT_WRITE, MAP_FIXED |
-			 (a->fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED), a->fd, 0) != a->base)
-			die("mmap: %s", strerror(errno));
+		map_at(a, a->base, 0, ARENA_PAGES);
 		soak->w[me].base[i] = a->base;
 	}
 	if (pipe2(w->pipe, O_CLOEXEC))
