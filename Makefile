@@ -2,7 +2,7 @@
 # Entry points; the work is in scripts/, box/ and bench/. GNU make.
 
 export KERNEL IOMMU MEM CPUS ICOUNT AT BASE TIMEOUT ACCEL FORCE OUT CMD TARGETS TESTS
-export MINUTES SEED FAULTS
+export MINUTES SEED FAULTS ROOT
 SHELL = /bin/bash
 run = @scripts/entry.sh $@
 
@@ -10,6 +10,7 @@ help:
 	@sed -n 's/^#H \{0,1\}//p' Makefile
 
 #H make compare                stock and patched kernel, what swapping out costs on both
+#H make bench-oltp             the same with MariaDB and sysbench in the box
 #H make report                 pictures of what it measured, build/results/report
 #H make check                  every test of the series and of this repository
 #H make kselftest TARGETS=mm   the kernel's own mm suite in the box (TESTS=swap: one category)
@@ -30,7 +31,7 @@ help:
 #H BASE=DIR (another kernel tree) FORCE=1 (tree, patches, clean: see their messages)
 #H SWAPOUT_CACHE=DIR (default /var/cache/swapout)
 
-tree patches kernel root compare report check kselftest soak clean distclean:
+tree patches kernel root compare bench-oltp report check kselftest soak clean distclean:
 	$(run)
 
 # Not the whole recipe's status is the command's: make turns any failure into 2 and prints
@@ -38,5 +39,5 @@ tree patches kernel root compare report check kselftest soak clean distclean:
 box shell:
 	$(run)
 
-.PHONY: help tree patches kernel root box shell compare report check kselftest soak clean distclean
+.PHONY: help tree patches kernel root box shell compare bench-oltp report check kselftest soak clean distclean
 .NOTPARALLEL:

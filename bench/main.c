@@ -49,6 +49,9 @@ static const struct workload {
 	{ "mix-78", mix_main, true, "the same, 78 % full" },
 	{ "mix-60", mix_main, true, "the same, 60 % full" },
 	{ "scale", scale_main, false, "64 KiB mTHP to a swap file: 8 to 512 MiB, 1 to 10,000 extents" },
+	{ "mariadb", mariadb_main, true, "MariaDB and sysbench, pool 176 MiB, memcg 128 MiB (ROOT=mariadb)" },
+	{ "mariadb-iocost", mariadb_main, true, "the same with io.cost on" },
+	{ "mariadb-256", mariadb_main, true, "memcg 256 MiB, pool 352 MiB" },
 	{ "zram", zram_main, false, "a page to and from zram" },
 };
 

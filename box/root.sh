@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # The box's root file system: Debian 12, minbase and the tools that tests use, as an ext4
 # image in the cache. Prints the image's path. Booted with snapshot=on, so never written.
+# ROOT=mariadb: with MariaDB, sysbench and the tables that box/tables makes as well.
 
 # shellcheck source-path=SCRIPTDIR source=../scripts/lib.sh
 . "$(dirname "$0")/../scripts/lib.sh"
@@ -10,12 +11,20 @@ packages=(bash util-linux mount fdisk dmsetup kmod procps psmisc iproute2 fio nv
 	xfsprogs btrfs-progs stress-ng liburing2 libnuma1 libcap2 libcap2-bin bc time)
 suite=bookworm
 size=1G
+hooks=()
+check_variables
+if [ "$ROOT" = mariadb ]; then
+	packages+=(mariadb-server sysbench)
+	size=3G
+	# shellcheck disable=SC2016 # for the shell that mmdebstrap starts
+	hooks=(--customize-hook="copy-in $top/box/tables /root" --customize-hook='chroot "$1" /root/tables')
+fi
 keyring=/usr/share/keyrings/debian-archive-keyring.gpg
 
 make_root() {
 	local include
 	include=$(IFS=, && echo "${packages[*]}")
-	mmdebstrap --variant=minbase --include="$include" "${aptopts[@]}" \
+	mmdebstrap --variant=minbase --include="$include" "${aptopts[@]}" "${hooks[@]}" \
 		--dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt='path-exclude=/usr/share/man/*' \
 		--dpkgopt='path-exclude=/usr/share/locale/*' \
 		"$suite" "$tmp/root" "deb [signed-by=$keyring] $uri $suite main"
@@ -29,7 +38,8 @@ make_root() {
 }
 
 # Comments and messages don't make another image.
-id=$( (echo "$suite ${packages[*]} $size" && declare -f make_root && cat "$top/box/stub") |
+id=$( (echo "$suite ${packages[*]} $size" && declare -f make_root &&
+	cat "$top/box/stub" && { [ "$ROOT" != mariadb ] || cat "$top/box/tables"; }) |
 	sha256sum | cut -c1-12)
 image=$CACHE/root-$id.ext4
 

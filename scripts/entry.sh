@@ -6,6 +6,7 @@
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 . "$(dirname "$0")/lib.sh"
 target=$1
+given_cpus=${CPUS-}
 check_variables
 
 hand_over() {
@@ -35,6 +36,12 @@ tree) hand_over scripts/tree.sh ;;
 patches) hand_over scripts/export.sh ;;
 kernel) hand_over scripts/kernel.sh "$KERNEL" ;;
 compare) hand_over bench/compare.sh ;;
+bench-oltp)
+	# Two CPUs: requests count, not instructions.
+	[ "$ROOT" != plain ] || ROOT=mariadb
+	export ROOT WORKLOADS=${WORKLOADS:-mariadb} CPUS=${given_cpus:-2}
+	hand_over bench/compare.sh
+	;;
 check) hand_over scripts/check.sh ;;
 kselftest) hand_over scripts/kselftest.sh ;;
 soak)

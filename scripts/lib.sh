@@ -160,7 +160,7 @@ number() {
 unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES
 
 # Empty is unset. Defaults stay in the script that has them: what it starts may have others.
-variables=(KERNEL IOMMU MEM CPUS ICOUNT AT BASE TIMEOUT ACCEL FORCE OUT MINUTES SEED FAULTS)
+variables=(KERNEL IOMMU MEM CPUS ICOUNT AT BASE TIMEOUT ACCEL FORCE OUT MINUTES SEED FAULTS ROOT)
 for v in "${variables[@]}"; do
 	[ -n "${!v-}" ] || unset "$v"
 done
@@ -170,13 +170,14 @@ unset v
 check_variables() {
 	: "${KERNEL:=patched}" "${IOMMU:=translated}" "${MEM:=2G}" "${CPUS:=4}" "${ICOUNT:=0}"
 	: "${AT=}" "${BASE=}" "${OUT=}" "${TIMEOUT:=600}" "${ACCEL:=auto}" "${FORCE:=0}"
-	: "${MINUTES:=10}" "${SEED:=1}" "${FAULTS:=0}"
+	: "${MINUTES:=10}" "${SEED:=1}" "${FAULTS:=0}" "${ROOT:=plain}"
 	one_of KERNEL stock patched debug
 	one_of IOMMU translated strict passthrough none
 	one_of ICOUNT 0 1
 	one_of ACCEL auto tcg kvm
 	one_of FORCE 0 1
 	one_of FAULTS 0 1
+	one_of ROOT plain mariadb
 	number CPUS 1 8
 	number TIMEOUT 1 86400
 	number MINUTES 1 1400

@@ -131,5 +131,6 @@ void oltp_main(const char *name);
 void mix_main(const char *name);
 void zram_main(const char *name);
 void scale_main(const char *name);
+void mariadb_main(const char *name);
 
 #endif
