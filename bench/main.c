@@ -48,6 +48,7 @@ static const struct workload {
 	{ "mix", mix_main, true, "mTHP and 4 KiB pages, swap 94 % full" },
 	{ "mix-78", mix_main, true, "the same, 78 % full" },
 	{ "mix-60", mix_main, true, "the same, 60 % full" },
+	{ "rewrite", mix_main, true, "4 KiB pages alone: a random quarter written to and paged out" },
 	{ "scale", scale_main, false, "64 KiB mTHP to a swap file: 8 to 512 MiB, 1 to 10,000 extents" },
 	{ "mariadb", mariadb_main, true, "MariaDB and sysbench, pool 176 MiB, memcg 128 MiB (ROOT=mariadb)" },
 	{ "mariadb-iocost", mariadb_main, true, "the same with io.cost on" },

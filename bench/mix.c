@@ -3,6 +3,9 @@
  * 64 KiB mTHP and 4 KiB pages on one nearly full device: does order 0 take the
  * clusters that large folios need? M is 48 MiB of 64 KiB mTHP, S 96 MiB of
  * 4 KiB pages; 8 rounds of dropping and refilling M and a random quarter of S.
+ *
+ * "rewrite" has S alone and writes to the quarter where it is: read from swap by
+ * a write fault, and paged out again.
  */
 #define _GNU_SOURCE
 #include <stdio.h>
@@ -62,7 +65,8 @@ void mix_main(const char *name)
 {
 	static uint8_t fresh[S_PAGES];
 	static uint32_t order[S_PAGES];
-	size_t kib = !strcmp(name, "mix-60") ? 245760 : !strcmp(name, "mix-78") ? 184320 : 157696;
+	bool rewrite = !strcmp(name, "rewrite");
+	size_t kib = rewrite || !strcmp(name, "mix-60") ? 245760 : !strcmp(name, "mix-78") ? 184320 : 157696;
 	uint64_t out, fallback, made, t, cpu = 0, cpu_s = 0, cpu_m = 0, bad = 0;
 	struct drive_stat a, b;
 	uint64_t bios, pages;
@@ -95,12 +99,14 @@ void mix_main(const char *name)
 
 		/* Round 0 fills both arenas whole. */
 		if (round) {
-			arena_advise(m, M_SIZE, MADV_DONTNEED, "MADV_DONTNEED");
+			if (!rewrite)
+				arena_advise(m, M_SIZE, MADV_DONTNEED, "MADV_DONTNEED");
 			shuffle(&r, order, S_PAGES);
 			memset(fresh, 0, sizeof(fresh));
 			for (size_t i = 0; i < S_PAGES / 4; i++) {
-				arena_advise(s + order[i] * PAGE_SZ, PAGE_SZ, MADV_DONTNEED,
-					     "MADV_DONTNEED");
+				if (!rewrite)
+					arena_advise(s + order[i] * PAGE_SZ, PAGE_SZ,
+						     MADV_DONTNEED, "MADV_DONTNEED");
 				fresh[order[i]] = 1;
 				version[order[i]]++;
 			}
@@ -115,6 +121,10 @@ void mix_main(const char *name)
 		for (size_t i = 0; i < nr_clusters; i++)
 			mark[i] &= ~ROUND;
 		sample(s, S_SIZE, fresh);
+		if (rewrite) {
+			arena_drop(s, S_SIZE);
+			continue;
+		}
 
 		t0 = cpu_ns();
 		arena_fill(m, M_SIZE, round);
@@ -128,13 +138,16 @@ void mix_main(const char *name)
 	out = mthp_stat(FOLIO, "swpout") - out;
 	fallback = mthp_stat(FOLIO, "swpout_fallback") - fallback;
 	made = mthp_stat(FOLIO, "anon_fault_alloc") - made;
-	if (made < (ROUNDS + 1) * M_SIZE / KIB / FOLIO)
+	if (!rewrite && made < (ROUNDS + 1) * M_SIZE / KIB / FOLIO)
 		skip("%llu of %lu folios of M are of %u KiB", (unsigned long long)made,
 		     (ROUNDS + 1) * M_SIZE / KIB / FOLIO, FOLIO);
 	bios = vmstat("nrswpout") - bios;
 	pages = vmstat("pswpout") - pages;
 
-	emit("fallback_ratio", "%", out + fallback ? fallback * 100.0 / (out + fallback) : 0);
+	if (rewrite)
+		emit("read_commands_in_rounds", "count", b.reads - a.reads);
+	else
+		emit("fallback_ratio", "%", out + fallback ? fallback * 100.0 / (out + fallback) : 0);
 	emit("swpout", "count", out);
 	emit("swpout_fallback", "count", fallback);
 	/* Fill, drop and pageout of all rounds; the sampling isn't in it. */
@@ -156,7 +169,9 @@ void mix_main(const char *name)
 	drive_wait(&drive);
 	drive_stat(&drive, &b);
 	emit("read_commands", "count", b.reads - a.reads);
-	arena_drop(m, M_SIZE);
-	bad += arena_bad(m, M_SIZE, ROUNDS);
+	if (!rewrite) {
+		arena_drop(m, M_SIZE);
+		bad += arena_bad(m, M_SIZE, ROUNDS);
+	}
 	verified(bad);
 }
