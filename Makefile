@@ -11,6 +11,7 @@ help:
 
 #H make compare                stock and patched kernel, what swapping out costs on both
 #H make bench-oltp             the same with MariaDB and sysbench in the box
+#H make hardware               the workloads for a real machine, build/hardware (docs/hardware.md)
 #H make report                 pictures of what it measured, build/results/report
 #H make check                  every test of the series and of this repository
 #H make kselftest TARGETS=mm   the kernel's own mm suite in the box (TESTS=swap: one category)
@@ -31,7 +32,7 @@ help:
 #H BASE=DIR (another kernel tree) FORCE=1 (tree, patches, clean: see their messages)
 #H SWAPOUT_CACHE=DIR (default /var/cache/swapout)
 
-tree patches kernel root compare bench-oltp report check kselftest soak clean distclean:
+tree patches kernel root compare bench-oltp hardware report check kselftest soak clean distclean:
 	$(run)
 
 # Not the whole recipe's status is the command's: make turns any failure into 2 and prints
@@ -39,5 +40,5 @@ tree patches kernel root compare bench-oltp report check kselftest soak clean di
 box shell:
 	$(run)
 
-.PHONY: help tree patches kernel root box shell compare bench-oltp report check kselftest soak clean distclean
+.PHONY: help tree patches kernel root box shell compare bench-oltp hardware report check kselftest soak clean distclean
 .NOTPARALLEL:

@@ -343,7 +343,7 @@ int main(int argc, char **argv)
 	}
 	printf("\n%s\n"
 	       "stock: mean of the boots before and after the patched one; drift: the second against the first%s.\n",
-	       counts ? "Counts only: no instruction or time was measured." :
+	       counts ? "Counts are judged, not instructions or time." :
 	       "Unit insn: guest instructions under QEMU's icount, one CPU; a cost, not a time on hardware.",
 	       multi ? "; medians over the seeds" : "");
 	if (text)

@@ -25,7 +25,7 @@ read -ra seeds <<<"$SEEDS"
 ((${#seeds[@]} <= 32)) || die "SEEDS: at most 32"
 
 lock compare "make compare"
-need gcc libc6-dev make
+need gcc libc6-dev liburing-dev make
 step bench make -C "$top/bench"
 bench=$build/guest/bench/swapbench
 for w in "${workloads[@]}"; do

@@ -50,6 +50,8 @@ static const struct workload {
 	{ "mix-60", mix_main, true, "the same, 60 % full" },
 	{ "rewrite", mix_main, true, "4 KiB pages alone: a random quarter written to and paged out" },
 	{ "scale", scale_main, false, "64 KiB mTHP to a swap file: 8 to 512 MiB, 1 to 10,000 extents" },
+	{ "fio", beside_main, true, "fio's random reads beside 96 MiB that are paged out" },
+	{ "uring", beside_main, false, "liburing's registered buffers amid what is paged out" },
 	{ "mariadb", mariadb_main, true, "MariaDB and sysbench, pool 176 MiB, memcg 128 MiB (ROOT=mariadb)" },
 	{ "mariadb-iocost", mariadb_main, true, "the same with io.cost on" },
 	{ "mariadb-256", mariadb_main, true, "memcg 256 MiB, pool 352 MiB" },

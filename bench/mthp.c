@@ -25,7 +25,7 @@ void mthp_main(const char *name)
 	if (quota) {
 		drive_of(part_path(3), &drive);
 		drive_check(&drive);
-		swap_part_on(part_path(3), 0);
+		swap_part_on(part_path(3), P3_KIB);
 		cgroup_enter("mthp");
 		cgroup_set("mthp", "memory.swap.max", "0");
 	} else {

@@ -202,7 +202,7 @@ void oltp_main(const char *name)
 	thp_only(0, "never");
 	drive_of(part, &drive);
 	drive_check(&drive);
-	kib = swap_part_on(part, fill >= 90 ? 2 * MIB : tight ? 352 * KIB : 0);
+	kib = swap_part_on(part, fill >= 90 ? 2 * P3_KIB : tight ? 352 * KIB : P3_KIB);
 	if (fill) {
 		prefill_bytes = kib * KIB / 100 * fill / PMD_SZ * PMD_SZ;
 		thp_only(2048, "always");

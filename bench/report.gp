@@ -72,6 +72,7 @@ if (name eq 'scale') {
 		'' using 1:3 with linespoints lw 2 pt 7 lc rgb patched title 'patched'
 	set xlabel 'extents of the file'
 	set xtics (1, 10, 100, 1000, 10000)
+	set xrange [0.7:30000]
 	plot data.'/scale-extents' using 1:2 with linespoints lw 2 pt 7 lc rgb stock title 'stock', \
 		'' using 1:3 with linespoints lw 2 pt 7 lc rgb patched title 'patched'
 	unset multiplot

@@ -81,14 +81,11 @@ void scale_main(const char *name)
 	static const unsigned int pieces[] = { 1, 10, 100, 1000, 10000, 20000 };
 	struct spread sizes = { 0 }, extents = { 0 };
 	char path[256], other[256], what[32];
-	const char *dev = part_path(4), *dir;
+	const char *dir = fs_place(&drive);
 	double c;
 
 	(void)name;
-	drive_of(dev, &drive);
-	drive_check(&drive);
 	thp_only(FOLIO, "always");
-	dir = fs_mount(dev);
 	snprintf(path, sizeof(path), "%s/swap", dir);
 	snprintf(other, sizeof(other), "%s/other", dir);
 	for (size_t i = 0; i < sizeof(pieces) / sizeof(*pieces); i++) {

@@ -13,7 +13,7 @@ check_variables
 TIMEOUT=${given:-$((10#$MINUTES * 60 + 1200))}
 [ "$FAULTS" = 0 ] || [ "$KERNEL" = debug ] ||
 	die "FAULTS=1 needs KERNEL=debug: only that kernel injects faults"
-need gcc libc6-dev make
+need gcc libc6-dev liburing-dev make
 step bench make -C "$top/bench"
 
 out=$build/results/soak-$KERNEL

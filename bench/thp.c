@@ -167,14 +167,11 @@ static void measure(void)
 
 static void on_file(bool scattered)
 {
-	const char *dev = part_path(4), *dir;
+	const char *dir = fs_place(&drive);
 	struct rng r;
 	char path[256], other[256];
 
 	rng_init(&r, bench_seed);
-	drive_of(dev, &drive);
-	drive_check(&drive);
-	dir = fs_mount(dev);
 	snprintf(path, sizeof(path), "%s/swap", dir);
 	snprintf(other, sizeof(other), "%s/other", dir);
 	if (scattered)
@@ -193,7 +190,7 @@ void thp_main(const char *name)
 		part = part_path(3);
 		drive_of(part, &drive);
 		drive_check(&drive);
-		swap_part_on(part, 0);
+		swap_part_on(part, P3_KIB);
 	} else {
 		on_file(!strcmp(name, "thp-file-frag"));
 	}
@@ -219,7 +216,7 @@ void frag_main(const char *name)
 	thp_only(0, "never");
 	drive_of(part, &drive);
 	drive_check(&drive);
-	kib = swap_part_on(part, 0);
+	kib = swap_part_on(part, big ? P3_KIB : P2_KIB);
 	size = kib * KIB / PMD_SZ * PMD_SZ;
 	fill = arena_map(size, true);
 	for (size_t at = 0; at < size; at += 8 * MIB) {

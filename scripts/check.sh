@@ -72,6 +72,27 @@ box_status() { # WANTED COMMAND...
 	[ $rc = "$want" ]
 }
 
+# bench/hardware.sh on the box as if it were such a machine: refuses what is in use, runs
+# three times, compares; nothing is left behind.
+hardware() {
+	"$top/scripts/entry.sh" hardware || return
+	mkdir -p "$build/guest" && rm -rf "$build/guest/hardware" && cp -r "$build/hardware" "$build/guest" || return
+	# shellcheck disable=SC2016 # for the guest's shell
+	KERNEL=patched CPUS=2 OUT=$build/results/box-hardware "$top/box/run.sh" '
+		h="/box/hardware/hardware.sh" r=/out/results
+		rm -rf $r
+		refused() { ! "$h" run $r "$@" && [ ! -e $r ] || { echo "not refused: $*"; exit 1; }; }
+		mkfs.ext4 -q -F $SWAPOUT_P4 && refused $SWAPOUT_P4
+		mount $SWAPOUT_P4 /mnt && refused $SWAPOUT_P4
+		refused /dev/nvme0n1; refused $SWAPOUT_P2; refused /etc/passwd; refused /nonesuch
+		mkswap -q $SWAPOUT_P3 && swapon $SWAPOUT_P3 && refused /mnt
+		swapoff -a
+		"$h" run $r-file /mnt thp-file && [ "$(ls /mnt)" = lost+found ] || exit 1
+		umount /mnt && wipefs -qa $SWAPOUT_P4
+		for i in 1 2 3; do "$h" run $r $SWAPOUT_P4 thp-part mthp-noswap || exit 1; done
+		"$h" compare $r && [ -z "$(blkid -p $SWAPOUT_P4)" ]'
+}
+
 # tally NAME: count tests, a line each on stdin: pass, FAIL or skip, two blanks, the name.
 tally() {
 	local line
@@ -133,6 +154,7 @@ check each-patch-builds "$top/scripts/bisect.sh"
 check box-runs box_status 3 'cat /out/state.tsv; exit 3'
 TIMEOUT=20 check box-sees-a-hang box_status 124 'sleep 1000'
 check box-sees-a-splat box_status 70 'echo "WARNING: this is a test" >/dev/kmsg; sleep 100'
+check hardware-script hardware
 check kernel-debug "$top/scripts/kernel.sh" debug
 ksft swap-patched patched swap
 check debug-kernel debug_kernel

@@ -44,6 +44,11 @@ bench-oltp)
 	;;
 check) hand_over scripts/check.sh ;;
 kselftest) hand_over scripts/kselftest.sh ;;
+hardware)
+	need gcc libc6-dev liburing-dev make
+	step bench make -C "$top/bench" kit KIT="$build/hardware"
+	say "  build/hardware: copy it to the machine, see docs/hardware.md"
+	;;
 soak)
 	[ -n "${KERNEL_DIR-}" ] || "$top/scripts/kernel.sh" "$KERNEL"
 	hand_over bench/soak.sh

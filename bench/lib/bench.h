@@ -103,7 +103,11 @@ struct drive_stat {
 	uint64_t reads, rsectors;	/* requests completed, 512-byte sectors */
 	uint64_t writes, wsectors;
 	uint64_t inflight;
+	uint64_t busy_ms, queue_ms;	/* with a request in flight; the same times how many */
 };
+
+#define P2_KIB	(64 * KIB)	/* what workloads use of partitions 2 and 3, in KiB */
+#define P3_KIB	(1024 * KIB)
 
 const char *part_path(int n);
 void drive_of(const char *path, struct drive *d);
@@ -115,7 +119,7 @@ void swap_file_on(const char *path);
 void swap_off(const char *path);
 void swap_none_or_die(void);
 uint64_t swap_free_kib(void);
-const char *fs_mount(const char *dev);
+const char *fs_place(struct drive *d);
 void file_plain(const char *path, size_t size);
 void file_in_pieces(const char *path, const char *other, size_t size, size_t least, size_t most,
 		    struct rng *r);
@@ -132,5 +136,6 @@ void mix_main(const char *name);
 void zram_main(const char *name);
 void scale_main(const char *name);
 void mariadb_main(const char *name);
+void beside_main(const char *name);
 
 #endif

@@ -66,14 +66,17 @@ void drive_stat(const struct drive *d, struct drive_stat *s)
 
 	snprintf(path, sizeof(path), "/sys/block/%s/stat", d->name);
 	read_text(path, buf, sizeof(buf));
-	if (sscanf(buf, "%llu %llu %llu %llu %llu %llu %llu %llu %llu", &v[0], &v[1], &v[2],
-		   &v[3], &v[4], &v[5], &v[6], &v[7], &v[8]) != 9)
+	if (sscanf(buf, "%llu %llu %llu %llu %llu %llu %llu %llu %llu %llu %llu",
+		   &v[0], &v[1], &v[2], &v[3], &v[4], &v[5], &v[6], &v[7], &v[8], &v[9],
+		   &v[10]) != 11)
 		die("%s: unexpected form: %s", path, buf);
 	s->reads = v[0];
 	s->rsectors = v[2];
 	s->writes = v[4];
 	s->wsectors = v[6];
 	s->inflight = v[8];
+	s->busy_ms = v[9];
+	s->queue_ms = v[10];
 }
 
 void drive_wait(const struct drive *d)
@@ -202,14 +205,22 @@ uint64_t swap_free_kib(void)
 	return strtoull(l + 9, NULL, 10);
 }
 
-/* A new ext4 on the device; nothing of it is left to be initialised later. */
-const char *fs_mount(const char *dev)
+/*
+ * Where swap files go, and the drive below: the directory SWAPOUT_DIR, or a new
+ * ext4 on partition 4, of which nothing is left to be initialised later.
+ */
+const char *fs_place(struct drive *d)
 {
+	const char *dir = getenv("SWAPOUT_DIR"), *dev = dir ? dir : part_path(4);
 	const char *const mkfs[] = {
 		"mke2fs", "-q", "-F", "-t", "ext4", "-N", "4096",
 		"-E", "lazy_itable_init=0,lazy_journal_init=0,nodiscard", dev, NULL
 	};
 
+	drive_of(dev, d);
+	drive_check(d);
+	if (dir)
+		return dir;
 	if (run_cmd(mkfs))
 		die("mke2fs %s failed", dev);
 	if (mkdir(MNT, 0700) && errno != EEXIST)
@@ -293,6 +304,10 @@ void swap_cleanup(void)
 
 		if (sscanf(l + 1, "%511s", path) == 1 && swapoff(path))
 			note("swapoff %s: %s", path, strerror(errno));
+	}
+	for (int i = 0; getenv("SWAPOUT_DIR") && i < 2; i++) {
+		snprintf(buf, sizeof(buf), "%s/%s", getenv("SWAPOUT_DIR"), i ? "other" : "swap");
+		unlink(buf);
 	}
 	if (umount2(MNT, 0) && errno != EINVAL && errno != ENOENT)
 		note("umount " MNT ": %s", strerror(errno));

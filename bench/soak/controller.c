@@ -204,10 +204,10 @@ void shared_setup_check(void)
 void areas_setup(void)
 {
 	char path[160], other[160], name[32];
-	const char *mnt;
+	struct drive drive;
+	const char *mnt = fs_place(&drive);
 	struct rng r;
 
-	mnt = fs_mount(part_path(4));
 	snprintf(path, sizeof(path), "%s/plain", mnt);
 	file_plain(path, 128 * MIB);
 	area_add(path, 0);
