@@ -18,6 +18,9 @@ help:
 #H make soak                   does swap-out lose a byte, a slot or a charge? (MINUTES=10 SEED=1;
 #H                             KERNEL=debug FAULTS=1: while allocations and writes fail)
 #H
+#H make configs                each patch without SWAP, THP, MEMCG, ..., for i386 and arm64, by
+#H                             clang: kconfig/builds (TESTS='no-swap clang' for some of them)
+#H
 #H make tree                   build/linux: git tree of the base with the series (AT=n: first n)
 #H make patches                export build/linux to patches/
 #H make kernel                 build KERNEL=stock|patched|debug (AT=n: first n patches)
@@ -32,7 +35,7 @@ help:
 #H BASE=DIR (another kernel tree) FORCE=1 (tree, patches, clean: see their messages)
 #H SWAPOUT_CACHE=DIR (default /var/cache/swapout)
 
-tree patches kernel root compare bench-oltp hardware report check kselftest soak clean distclean:
+tree patches kernel root compare bench-oltp hardware report check configs kselftest soak clean distclean:
 	$(run)
 
 # Not the whole recipe's status is the command's: make turns any failure into 2 and prints
@@ -40,5 +43,5 @@ tree patches kernel root compare bench-oltp hardware report check kselftest soak
 box shell:
 	$(run)
 
-.PHONY: help tree patches kernel root box shell compare bench-oltp hardware report check kselftest soak clean distclean
+.PHONY: help tree patches kernel root box shell compare bench-oltp hardware report check configs kselftest soak clean distclean
 .NOTPARALLEL:

@@ -43,6 +43,10 @@ bench-oltp)
 	hand_over bench/compare.sh
 	;;
 check) hand_over scripts/check.sh ;;
+configs)
+	read -ra names <<<"${TESTS:-all}"
+	hand_over scripts/bisect.sh "${names[@]}"
+	;;
 kselftest) hand_over scripts/kselftest.sh ;;
 hardware)
 	need gcc libc6-dev liburing-dev make
