@@ -17,7 +17,7 @@ help:
 #H make kselftest TARGETS=mm   the kernel's own mm suite in the box (TESTS=swap: one category)
 #H make soak                   does swap-out lose a byte, a slot or a charge? (MINUTES=10 SEED=1;
 #H                             KERNEL=debug FAULTS=1: while allocations and writes fail)
-#H
+#H make coverage               which lines of the series the tests and MINUTES of soak reach
 #H make configs                each patch without SWAP, THP, MEMCG, ..., for i386 and arm64, by
 #H                             clang: kconfig/builds (TESTS='no-swap clang' for some of them)
 #H
@@ -35,7 +35,7 @@ help:
 #H BASE=DIR (another kernel tree) FORCE=1 (tree, patches, clean: see their messages)
 #H SWAPOUT_CACHE=DIR (default /var/cache/swapout)
 
-tree patches kernel root compare bench-oltp hardware report check configs kselftest soak clean distclean:
+tree patches kernel root compare bench-oltp hardware report check configs coverage kselftest soak clean distclean:
 	$(run)
 
 # Not the whole recipe's status is the command's: make turns any failure into 2 and prints
@@ -43,5 +43,5 @@ tree patches kernel root compare bench-oltp hardware report check configs kselft
 box shell:
 	$(run)
 
-.PHONY: help tree patches kernel root box shell compare bench-oltp hardware report check configs kselftest soak clean distclean
+.PHONY: help tree patches kernel root box shell compare bench-oltp hardware report check configs coverage kselftest soak clean distclean
 .NOTPARALLEL:

@@ -43,6 +43,7 @@ bench-oltp)
 	hand_over bench/compare.sh
 	;;
 check) hand_over scripts/check.sh ;;
+coverage) hand_over scripts/coverage.sh ;;
 configs)
 	read -ra names <<<"${TESTS:-all}"
 	hand_over scripts/bisect.sh "${names[@]}"
