@@ -1,18 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * How the cost of a page grows with what is swapped out and with the extents of
- * the swap file: 64 KiB mTHP to a file of 1,280 MiB on ext4.
+ * How the cost of a page grows with what is swapped out, with the extents of the
+ * swap file, and with how full swap is.
  *
- *   sizes     8 to 512 MiB at a time, a file of one or few extents
+ * scale: 64 KiB mTHP to a file of 1,280 MiB on ext4
+ *   sizes     8 to 1,024 MiB at a time, a file of one or few extents
  *   extents   64 MiB at a time, 1 to 10,000 extents of the same length
  *
  * "spread" is the dearest page of those divided by the cheapest. With 20,000
  * extents, of 64 KiB, requests are half as long as behind an IOMMU they may be:
  * that is printed, and not part of the spread.
+ *
+ * scale-fill: 32 MiB of 4 KiB pages to a partition of 1 GiB that is 10 to 95 %
+ * full of others, with holes of 64 KiB and more, at random
  */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "lib/bench.h"
@@ -36,13 +43,13 @@ static void add(struct spread *s, double value)
 }
 
 /* Page out and touch again, while all of it is in the swap cache. */
-static double cost(size_t size, const char *what)
+static double cost(unsigned int folio, size_t size, const char *what)
 {
 	unsigned int cycles = size < LEAST ? LEAST / size : 1;
 	double pages = (double)cycles * size / PAGE_SZ, out = 0, in = 0;
 	struct drive_stat before, after;
-	uint64_t t, swapped = vmstat("pswpout"), fallback = mthp_stat(FOLIO, "swpout_fallback");
-	char *p = arena_map(size, false), metric[64];
+	uint64_t t, swapped = vmstat("pswpout"), fallback = folio ? mthp_stat(folio, "swpout_fallback") : 0;
+	char *p = arena_map(size, !folio), metric[64];
 
 	drive_stat(&drive, &before);
 	for (unsigned int i = 0; i < cycles; i++) {
@@ -71,20 +78,55 @@ static double cost(size_t size, const char *what)
 	snprintf(metric, sizeof(metric), "%s_pages_per_write", what);
 	emit(metric, "pages", (double)swapped / (after.writes - before.writes));
 	snprintf(metric, sizeof(metric), "%s_fallback", what);
-	emit(metric, "folios", mthp_stat(FOLIO, "swpout_fallback") - fallback);
+	if (folio)
+		emit(metric, "folios", mthp_stat(folio, "swpout_fallback") - fallback);
 	return (out + in) / pages;
+}
+
+static void fill_main(void)
+{
+	static const unsigned int percent[] = { 10, 30, 60, 90, 95 };
+	char what[32];
+	struct rng r;
+
+	drive_of(part_path(3), &drive);
+	drive_check(&drive);
+	thp_only(0, "never");
+	for (size_t i = 0; i < sizeof(percent) / sizeof(*percent); i++) {
+		size_t kib = swap_part_on(part_path(3), P3_KIB);
+		pid_t pid = fork();
+		int status;
+
+		if (pid < 0)
+			die("fork: %s", strerror(errno));
+		if (!pid) {
+			/* What fills the device ends with this process. */
+			rng_init(&r, bench_seed);
+			device_fill(&drive, kib, 16, 100 - percent[i], &r);
+			snprintf(what, sizeof(what), "fill_%u", percent[i]);
+			cost(0, 32 * MIB, what);
+			_exit(0);
+		}
+		if (waitpid(pid, &status, 0) != pid || status)
+			die("%s", bench_reason());
+		swap_off(part_path(3));
+	}
 }
 
 void scale_main(const char *name)
 {
-	static const unsigned int mib[] = { 8, 32, 128, 512 };
+	static const unsigned int mib[] = { 8, 32, 128, 512, 1024 };
 	static const unsigned int pieces[] = { 1, 10, 100, 1000, 10000, 20000 };
 	struct spread sizes = { 0 }, extents = { 0 };
 	char path[256], other[256], what[32];
-	const char *dir = fs_place(&drive);
+	const char *dir;
 	double c;
 
-	(void)name;
+	if (!strcmp(name, "scale-fill")) {
+		fill_main();
+		return;
+	}
+	dir = fs_place(&drive);
 	thp_only(FOLIO, "always");
 	snprintf(path, sizeof(path), "%s/swap", dir);
 	snprintf(other, sizeof(other), "%s/other", dir);
@@ -100,10 +142,10 @@ void scale_main(const char *name)
 		swap_file_on(path);
 		for (size_t j = 0; !i && j < sizeof(mib) / sizeof(*mib); j++) {
 			snprintf(what, sizeof(what), "size_%u", mib[j]);
-			add(&sizes, cost(mib[j] * MIB, what));
+			add(&sizes, cost(FOLIO, mib[j] * MIB, what));
 		}
 		snprintf(what, sizeof(what), "extents_%u", pieces[i]);
-		c = cost(64 * MIB, what);
+		c = cost(FOLIO, 64 * MIB, what);
 		if (len >= 128 * KIB)
 			add(&extents, c);
 		swap_off(path);

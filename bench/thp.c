@@ -207,51 +207,15 @@ void frag_main(const char *name)
 {
 	bool odd = !strcmp(name, "thp-part-frag-odd"), big = !strcmp(name, "thp-part-frag-1g");
 	const char *part = part_path(big ? 3 : 2);
-	size_t kib, size, n, freed = 0, group = odd ? 1 : 16;
-	uint64_t *slot, *hole;
 	struct rng r;
-	char *fill;
+	size_t kib;
 
 	rng_init(&r, bench_seed);
 	thp_only(0, "never");
 	drive_of(part, &drive);
 	drive_check(&drive);
 	kib = swap_part_on(part, big ? P3_KIB : P2_KIB);
-	size = kib * KIB / PMD_SZ * PMD_SZ;
-	fill = arena_map(size, true);
-	for (size_t at = 0; at < size; at += 8 * MIB) {
-		size_t len = size - at < 8 * MIB ? size - at : 8 * MIB;
-
-		/* The last word only: nothing reads it, and it isn't zero. */
-		for (size_t i = at; i < at + len; i += PAGE_SZ)
-			*(uint64_t *)(fill + i + PAGE_SZ - 8) = i + 1;
-		/* More than fits when the end is reached: what stays is let go of below. */
-		arena_advise(fill + at, len, MADV_PAGEOUT, "MADV_PAGEOUT");
-		drive_wait(&drive);
-	}
-	if (swap_free_kib() > 64)
-		skip("%llu KiB are free of a device that should be full",
-		     (unsigned long long)swap_free_kib());
-	/* Slots don't follow addresses: choose slots, then free the pages that hold them. */
-	n = kib * KIB / PAGE_SZ;
-	hole = calloc(n / group + 1, sizeof(*hole));
-	if (!hole)
-		die("no memory");
-	for (size_t i = 0; i < n / group; i++)
-		hole[i] = odd ? i & 1 : rng_next(&r) >> 63;
-	slot = slots_read(fill, size);
-	for (size_t i = 0; i < size / PAGE_SZ; i++) {
-		/* The last pages found no room. */
-		if (slot[i] != SLOT_NONE && !hole[slot[i] / group])
-			continue;
-		arena_advise(fill + i * PAGE_SZ, PAGE_SZ, MADV_DONTNEED, "MADV_DONTNEED");
-		freed += slot[i] != SLOT_NONE;
-	}
-	/* Nothing of the filling may stay in memory, to be found by later reclaim. */
-	arena_drop(fill, size);
-	emit("freed", "pages", freed);
-	free(slot);
-	free(hole);
+	emit("freed", "pages", device_fill(&drive, kib, odd ? 1 : 16, 50, &r));
 	measure();
 }
 

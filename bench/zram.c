@@ -77,22 +77,33 @@ static void one(unsigned int kib, bool same)
 	munmap(p, AREA);
 }
 
-void zram_main(const char *name)
+/* A zram device of so many bytes; skips if there is none to be had. */
+const char *zram_path(size_t size)
 {
 	char buf[64];
 
-	(void)name;
 	if (access(DEV, R_OK | W_OK))
 		skip("there is no " DEV);
 	read_text(SYS "/initstate", buf, sizeof(buf));
 	if (buf[0] != '0')
 		skip(DEV " is in use");
-	write_text(SYS "/disksize", "%lu", 256 * MIB);
-	swap_part_on(DEV, 0);
+	write_text(SYS "/disksize", "%zu", size);
+	return DEV;
+}
+
+void zram_reset(void)
+{
+	write_text(SYS "/reset", "1");
+}
+
+void zram_main(const char *name)
+{
+	(void)name;
+	swap_part_on(zram_path(256 * MIB), 0);
 	one(0, false);
 	one(0, true);
 	one(64, false);
 	one(64, true);
 	swap_off(DEV);
-	write_text(SYS "/reset", "1");
+	zram_reset();
 }

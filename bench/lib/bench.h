@@ -119,6 +119,8 @@ void swap_file_on(const char *path);
 void swap_off(const char *path);
 void swap_none_or_die(void);
 uint64_t swap_free_kib(void);
+size_t device_fill(const struct drive *d, size_t kib, size_t group, unsigned int free_percent,
+		   struct rng *r);
 const char *fs_place(struct drive *d);
 void file_plain(const char *path, size_t size);
 void file_in_pieces(const char *path, const char *other, size_t size, size_t least, size_t most,
@@ -137,5 +139,10 @@ void zram_main(const char *name);
 void scale_main(const char *name);
 void mariadb_main(const char *name);
 void beside_main(const char *name);
+void exits_main(const char *name);
+
+/* zram.c */
+const char *zram_path(size_t size);
+void zram_reset(void);
 
 #endif

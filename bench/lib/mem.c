@@ -244,6 +244,54 @@ void arena_drop(char *p, size_t size)
 	die("%zu of %zu pages stay in memory", left, size / PAGE_SZ);
 }
 
+/*
+ * Fill the swap device with 4 KiB pages, which stay until the process ends, then
+ * free that share of its aligned groups of slots, in percent, at random; of groups
+ * of one every other. Returns the number of slots freed.
+ */
+size_t device_fill(const struct drive *d, size_t kib, size_t group, unsigned int free_percent,
+		   struct rng *r)
+{
+	size_t size = kib * KIB / PMD_SZ * PMD_SZ, n = kib * KIB / PAGE_SZ, freed = 0;
+	uint64_t *slot;
+	uint8_t *hole;
+	char *fill;
+
+	fill = arena_map(size, true);
+	for (size_t at = 0; at < size; at += 8 * MIB) {
+		size_t len = size - at < 8 * MIB ? size - at : 8 * MIB;
+
+		/* The last word only: nothing reads it, and it isn't zero. */
+		for (size_t i = at; i < at + len; i += PAGE_SZ)
+			*(uint64_t *)(fill + i + PAGE_SZ - 8) = i + 1;
+		/* More than fits when the end is reached: what stays is let go of below. */
+		arena_advise(fill + at, len, MADV_PAGEOUT, "MADV_PAGEOUT");
+		drive_wait(d);
+	}
+	if (swap_free_kib() > 64)
+		skip("%llu KiB are free of a device that should be full",
+		     (unsigned long long)swap_free_kib());
+	/* Slots don't follow addresses: choose slots, then free the pages that hold them. */
+	hole = calloc(n / group + 1, sizeof(*hole));
+	if (!hole)
+		die("no memory");
+	for (size_t i = 0; i < n / group; i++)
+		hole[i] = group == 1 ? i & 1 : rng_below(r, 100) < free_percent;
+	slot = slots_read(fill, size);
+	for (size_t i = 0; i < size / PAGE_SZ; i++) {
+		/* The last pages found no room. */
+		if (slot[i] != SLOT_NONE && !hole[slot[i] / group])
+			continue;
+		arena_advise(fill + i * PAGE_SZ, PAGE_SZ, MADV_DONTNEED, "MADV_DONTNEED");
+		freed += slot[i] != SLOT_NONE;
+	}
+	/* Nothing of the filling may stay in memory, to be found by later reclaim. */
+	arena_drop(fill, size);
+	free(slot);
+	free(hole);
+	return freed;
+}
+
 #define KPF_COMPOUND_HEAD	15
 #define KPF_COMPOUND_TAIL	16
 
