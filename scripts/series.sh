@@ -131,10 +131,29 @@ git_am() { # TREE ARGUMENTS...
 		-c rerere.enabled=false "${who[@]}" am "$@"
 }
 
+# How many of the first patches another base has already: those that can be taken back.
+there_already() { # TREE
+	local i k index=$1/.git/index.reverse
+	for ((k = ${#patches[@]}; k > 0; k--)); do
+		cp "$1/.git/index" "$index"
+		for ((i = k; i > 0; i--)); do
+			GIT_INDEX_FILE=$index git -C "$1" apply --cached --reverse "${patches[i - 1]}" 2>/dev/null || continue 2
+		done
+		break
+	done
+	rm -f "$index"
+	echo "$k"
+}
+
 # patches=() by git am onto TREE, with fixed dates: the same hashes each time.
 apply_series() { # TREE
-	local p out
+	local p out skip
+	skip=$(there_already "$1")
 	for p in "${patches[@]}"; do
+		if ((skip-- > 0)); then
+			say "  ${p##*/}: skipped, the base has it already"
+			continue
+		fi
 		if out=$(git_am "$1" -q --committer-date-is-author-date --keep-non-patch "$p" 2>&1); then
 			continue
 		fi
