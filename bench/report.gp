@@ -60,20 +60,23 @@ if (name eq 'slots') {
 	unset multiplot
 }
 if (name eq 'scale') {
-	set multiplot layout 1,2 title 'Cost of a page: out to a swap file and touched again'
-	set ylabel 'guest instructions'
+	set multiplot layout 1,3 title 'Cost of a page: swapped out and touched again, guest instructions'
 	set yrange [0:*]
-	set logscale x
 	set grid ytics
 	set key center right
-	set xlabel 'MiB at a time'
-	set xtics (8, 32, 128, 512)
-	plot data.'/scale-size' using 1:2 with linespoints lw 2 pt 7 lc rgb stock title 'stock', \
-		'' using 1:3 with linespoints lw 2 pt 7 lc rgb patched title 'patched'
-	set xlabel 'extents of the file'
-	set xtics (1, 10, 100, 1000, 10000)
-	set xrange [0.7:30000]
-	plot data.'/scale-extents' using 1:2 with linespoints lw 2 pt 7 lc rgb stock title 'stock', \
-		'' using 1:3 with linespoints lw 2 pt 7 lc rgb patched title 'patched'
+	set style data linespoints
+	array what[3] = ["size", "extents", "fill"]
+	array label[3] = ["64 KiB mTHP to a file: MiB at a time", "64 KiB mTHP to a file: extents", "4 KiB pages to a partition: % full"]
+	do for [i = 1:3] {
+		file = data.'/scale-'.what[i]
+		if (i < 3) { set logscale x } else { unset logscale x }
+		set xlabel label[i]
+		if (i == 1) { set xtics (8, 32, 128, 1024) }
+		if (i == 2) { set xtics ('1' 1, '10' 10, '100' 100, '1000' 1000, '10k' 10000) }
+		if (i == 3) { set xtics (10, 30, 60, 90) }
+		set xrange [*:*]
+		plot file using 1:2 lw 2 pt 7 lc rgb stock title 'stock', \
+			'' using 1:3 lw 2 pt 7 lc rgb patched title 'patched'
+	}
 	unset multiplot
 }

@@ -50,8 +50,8 @@ for w in thp-file thp-file-frag thp-part; do
 	break
 done
 
-for what in size extents; do
-	awk -F'\t' -v what="$what" '$1 == "scale" && $2 ~ "^" what "_[0-9]+_(out|in)_(insns|ns)_per_page" {
+for what in size extents fill; do
+	awk -F'\t' -v what="$what" '$1 ~ /^scale/ && $2 ~ "^" what "_[0-9]+_(out|in)_(insns|ns)_per_page" {
 		split($2, p, "_"); s[p[2]] += $4; t[p[2]] += $5 }
 		END { for (x in s) print x, s[x], t[x] }' "$results/compare.tsv" | sort -n >"$out/data/scale-$what"
 done
