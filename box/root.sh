@@ -17,7 +17,7 @@ if [ "$ROOT" = mariadb ]; then
 	packages+=(mariadb-server sysbench)
 	size=3G
 	# shellcheck disable=SC2016 # for the shell that mmdebstrap starts
-	hooks=(--customize-hook="copy-in $top/box/tables /root" --customize-hook='chroot "$1" /root/tables')
+	hooks=(--customize-hook="copy-in $top/box/tables /opt" --customize-hook='chroot "$1" /opt/tables')
 fi
 keyring=/usr/share/keyrings/debian-archive-keyring.gpg
 

@@ -791,8 +791,8 @@ static void on_fault(int sig, siginfo_t *si, void *ctx)
 				    ", operation %u (kind %u)", sig == SIGBUS ? "SIGBUS" : "SIGSEGV",
 				    me, w->child ? " (child)" : "", k, i, at, pagemap(at), op_now,
 				    op_kind);
-	die("signal %d at %p, which is in no arena: worker %d, operation %u (kind %u)", sig, at, me,
-	    op_now, op_kind);
+	die("signal %d (code %d) at %p, which is in no arena: worker %d%s, operation %u (kind %u)", sig,
+	    si->si_code, at, me, w->child ? " (child)" : "", op_now, op_kind);
 }
 
 static void worker_setup(void)
