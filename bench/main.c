@@ -53,6 +53,8 @@ static const struct workload {
 	{ "scale-fill", scale_main, true, "4 KiB pages to a partition that is 10 to 95 % full" },
 	{ "exits", exits_main, true, "16 processes, killed by four, 64 KiB mTHP and 4 KiB pages" },
 	{ "exits-zram", exits_main, true, "the same on zram" },
+	{ "kbuild", kbuild_main, false, "a kernel's mm/ is built in 96 MiB (ROOT=build)" },
+	{ "kbuild-zram", kbuild_main, false, "the same on zram" },
 	{ "fio", beside_main, true, "fio's random reads beside 96 MiB that are paged out" },
 	{ "uring", beside_main, false, "liburing's registered buffers amid what is paged out" },
 	{ "mariadb", mariadb_main, true, "MariaDB and sysbench, pool 176 MiB, memcg 128 MiB (ROOT=mariadb)" },

@@ -15,12 +15,10 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -34,28 +32,6 @@
 #define LOG		"/tmp/swapbench.log"
 
 static struct drive drive;
-
-/* Start a program with its output in a file; with a limit in bytes, in a memcg of its own. */
-static pid_t start(size_t limit, const char *log, const char *const argv[])
-{
-	pid_t pid = fork();
-	int fd;
-
-	if (pid < 0)
-		die("fork: %s", strerror(errno));
-	if (pid)
-		return pid;
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (limit) {
-		cgroup_enter("mariadb");
-		cgroup_set("mariadb", "memory.max", "%zu", limit);
-	}
-	fd = open(log, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-	if (fd < 0 || dup2(fd, STDOUT_FILENO) < 0 || dup2(fd, STDERR_FILENO) < 0)
-		_exit(126);
-	execvp(argv[0], (char *const *)argv);
-	_exit(127);
-}
 
 static bool ended(pid_t pid, int *status, int flags)
 {
@@ -84,7 +60,7 @@ static pid_t server_start(size_t limit, unsigned int pool_mib)
 	if (run_cmd(dir))
 		die(RUN " cannot be made");
 	snprintf(pool, sizeof(pool), "--innodb-buffer-pool-size=%uM", pool_mib);
-	pid = start(limit, "/tmp/mariadbd.log", server);
+	pid = start("mariadb", limit, "/tmp/mariadbd.log", server);
 	for (int i = 0; i < 600; i++) {
 		if (ended(pid, &status, WNOHANG))
 			die("mariadbd ended before it was ready, status %#x: /tmp/mariadbd.log", status);
@@ -110,7 +86,7 @@ static void transactions(unsigned int nr, unsigned int tables, uint64_t seed)
 	snprintf(events, sizeof(events), "--events=%u", nr);
 	snprintf(table_arg, sizeof(table_arg), "--tables=%u", tables);
 	snprintf(rand_arg, sizeof(rand_arg), "--rand-seed=%llu", (unsigned long long)seed);
-	ended(start(0, LOG, client), &status, 0);
+	ended(start(NULL, 0, LOG, client), &status, 0);
 	read_text(LOG, text, sizeof(text));
 	at = strstr(text, "transactions:");
 	if (status || !at || sscanf(at, "transactions: %u", &done) != 1 || done != nr)

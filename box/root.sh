@@ -3,6 +3,7 @@
 # The box's root file system: Debian 12, minbase and the tools that tests use, as an ext4
 # image in the cache. Prints the image's path. Booted with snapshot=on, so never written.
 # ROOT=mariadb: with MariaDB, sysbench and the tables that box/tables makes as well.
+# ROOT=build: with a compiler and the base's mm/, which box/objects prepares.
 
 # shellcheck source-path=SCRIPTDIR source=../scripts/lib.sh
 . "$(dirname "$0")/../scripts/lib.sh"
@@ -13,12 +14,26 @@ suite=bookworm
 size=1G
 hooks=()
 check_variables
-if [ "$ROOT" = mariadb ]; then
+prepare=
+case $ROOT in
+mariadb)
 	packages+=(mariadb-server sysbench)
+	prepare=tables
 	size=3G
+	;;
+build)
+	packages+=(gcc libc6-dev make bison flex bc libelf-dev libssl-dev)
+	prepare=objects
+	size=2G
+	base=$("$top/scripts/base.sh")
+	# What make needs for mm/ and no more: all of it is 1.7 GB.
 	# shellcheck disable=SC2016 # for the shell that mmdebstrap starts
-	hooks=(--customize-hook="copy-in $top/box/tables /opt" --customize-hook='chroot "$1" /opt/tables')
-fi
+	hooks=(--customize-hook='mkdir "$1/opt/linux"' --customize-hook="git -C $base archive HEAD ':(glob)**/Kconfig*' \
+		:Makefile :Kbuild :arch/x86 :scripts :include :kernel :mm :lib :init :security :usr :certs :tools | "'tar -x -C "$1/opt/linux"')
+	;;
+esac
+# shellcheck disable=SC2016 # for the shell that mmdebstrap starts
+[ -z "$prepare" ] || hooks+=(--customize-hook="copy-in $top/box/$prepare /opt" --customize-hook='chroot "$1" '"/opt/$prepare")
 keyring=/usr/share/keyrings/debian-archive-keyring.gpg
 
 make_root() {
@@ -39,7 +54,7 @@ make_root() {
 
 # Comments and messages don't make another image.
 id=$( (echo "$suite ${packages[*]} $size" && declare -f make_root &&
-	cat "$top/box/stub" && { [ "$ROOT" != mariadb ] || cat "$top/box/tables"; }) |
+	cat "$top/box/stub" && { [ -z "$prepare" ] || cat "$top/box/$prepare"; }) |
 	sha256sum | cut -c1-12)
 image=$CACHE/root-$id.ext4
 

@@ -177,7 +177,7 @@ check_variables() {
 	one_of ACCEL auto tcg kvm
 	one_of FORCE 0 1
 	one_of FAULTS 0 1
-	one_of ROOT plain mariadb
+	one_of ROOT plain mariadb build
 	number CPUS 1 8
 	number TIMEOUT 1 86400
 	number MINUTES 1 1400

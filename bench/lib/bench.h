@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #define PAGE_SZ		4096UL
 #define KIB		1024UL
@@ -88,6 +89,7 @@ void cgroup_enter(const char *name);
 void cgroup_set(const char *name, const char *file, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 void cgroup_reclaim(size_t bytes);
+pid_t start(const char *cgroup, size_t limit, const char *log, const char *const argv[]);
 uint64_t cgroup_event(const char *name, const char *file, const char *key);
 void cgroup_cleanup(void);
 bool probes_on(void);
@@ -140,6 +142,7 @@ void scale_main(const char *name);
 void mariadb_main(const char *name);
 void beside_main(const char *name);
 void exits_main(const char *name);
+void kbuild_main(const char *name);
 
 /* zram.c */
 const char *zram_path(size_t size);

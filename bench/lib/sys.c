@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -187,6 +188,31 @@ void cgroup_set(const char *name, const char *file, const char *fmt, ...)
 	va_end(ap);
 	snprintf(path, sizeof(path), CGDIR "/%s/%s", name, file);
 	write_text(path, "%s", text);
+}
+
+/*
+ * Start a program with its output in a file; in a memcg of its own with a limit in
+ * bytes, or if cgroup is NULL in the caller's. Exit statuses 126 and 127 as in a shell.
+ */
+pid_t start(const char *cgroup, size_t limit, const char *log, const char *const argv[])
+{
+	pid_t pid = fork();
+	int fd;
+
+	if (pid < 0)
+		die("fork: %s", strerror(errno));
+	if (pid)
+		return pid;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (cgroup) {
+		cgroup_enter(cgroup);
+		cgroup_set(cgroup, "memory.max", "%zu", limit);
+	}
+	fd = open(log, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+	if (fd < 0 || dup2(fd, STDOUT_FILENO) < 0 || dup2(fd, STDERR_FILENO) < 0)
+		_exit(126);
+	execvp(argv[0], (char *const *)argv);
+	_exit(127);
 }
 
 /* Value of a key in a file such as memory.swap.events. */
