@@ -2,7 +2,7 @@
 # Entry points; the work is in scripts/, box/ and bench/. GNU make.
 
 export KERNEL IOMMU MEM CPUS ICOUNT AT BASE TIMEOUT ACCEL FORCE OUT CMD TARGETS TESTS
-export MINUTES SEED FAULTS ROOT
+export MINUTES SEED FAULTS ROOT PAGE_KIB
 SHELL = /bin/bash
 run = @scripts/entry.sh $@
 
@@ -20,6 +20,7 @@ help:
 #H make coverage               which lines of the series the tests and MINUTES of soak reach
 #H make configs                each patch without SWAP, THP, MEMCG, ..., for i386 and arm64, by
 #H                             clang: kconfig/builds (TESTS='no-swap clang' for some of them)
+#H make arm64                  the swap selftests on arm64 with PAGE_KIB=4|16|64, 16 if not said
 #H
 #H make tree                   build/linux: git tree of the base with the series (AT=n: first n)
 #H make patches                export build/linux to patches/
@@ -35,7 +36,7 @@ help:
 #H BASE=DIR (another kernel tree) FORCE=1 (tree, patches, clean: see their messages)
 #H SWAPOUT_CACHE=DIR (default /var/cache/swapout)
 
-tree patches kernel root compare bench-oltp hardware report check configs coverage kselftest soak clean distclean:
+tree patches kernel root compare bench-oltp hardware report check configs coverage arm64 kselftest soak clean distclean:
 	$(run)
 
 # Not the whole recipe's status is the command's: make turns any failure into 2 and prints
@@ -43,5 +44,5 @@ tree patches kernel root compare bench-oltp hardware report check configs covera
 box shell:
 	$(run)
 
-.PHONY: help tree patches kernel root box shell compare bench-oltp hardware report check configs coverage kselftest soak clean distclean
+.PHONY: help tree patches kernel root box shell compare bench-oltp hardware report check configs coverage arm64 kselftest soak clean distclean
 .NOTPARALLEL:

@@ -4,6 +4,7 @@
 # image in the cache. Prints the image's path. Booted with snapshot=on, so never written.
 # ROOT=mariadb: with MariaDB, sysbench and the tables that box/tables makes as well.
 # ROOT=build: with a compiler and the base's mm/, which box/objects prepares.
+# BOX_ARCH=arm64: packages are unpacked and not configured, since they cannot run here.
 
 # shellcheck source-path=SCRIPTDIR source=../scripts/lib.sh
 . "$(dirname "$0")/../scripts/lib.sh"
@@ -15,6 +16,15 @@ size=1G
 hooks=()
 check_variables
 prepare=
+variant=(--variant=minbase)
+if [ "$BOX_ARCH" = arm64 ]; then
+	packages+=(coreutils dash sed grep mawk findutils diffutils gzip libc-bin)
+	variant=(--variant=extract --architectures=arm64)
+	# What configuring them would have made.
+	# shellcheck disable=SC2016 # for the shell that mmdebstrap starts
+	hooks=(--customize-hook='cd "$1" && mkdir -p root && ln -sf mawk usr/bin/awk && { [ -e bin/sh ] || ln -s dash bin/sh; }
+		echo "root:x:0:0:root:/root:/bin/bash" >etc/passwd && echo "root:x:0:" >etc/group')
+fi
 case $ROOT in
 mariadb)
 	packages+=(mariadb-server sysbench)
@@ -39,7 +49,7 @@ keyring=/usr/share/keyrings/debian-archive-keyring.gpg
 make_root() {
 	local include
 	include=$(IFS=, && echo "${packages[*]}")
-	mmdebstrap --variant=minbase --include="$include" "${aptopts[@]}" "${hooks[@]}" \
+	mmdebstrap "${variant[@]}" --include="$include" "${aptopts[@]}" "${hooks[@]}" \
 		--dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt='path-exclude=/usr/share/man/*' \
 		--dpkgopt='path-exclude=/usr/share/locale/*' \
 		"$suite" "$tmp/root" "deb [signed-by=$keyring] $uri $suite main"
@@ -53,7 +63,7 @@ make_root() {
 }
 
 # Comments and messages don't make another image.
-id=$( (echo "$suite ${packages[*]} $size" && declare -f make_root &&
+id=$( (echo "$suite ${packages[*]} $size ${variant[*]}" && declare -f make_root &&
 	cat "$top/box/stub" && { [ -z "$prepare" ] || cat "$top/box/$prepare"; }) |
 	sha256sum | cut -c1-12)
 image=$CACHE/root-$id.ext4

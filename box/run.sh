@@ -5,7 +5,7 @@
 #   [KERNEL=…] [MEM=…] [CPUS=…] [IOMMU=…] [ICOUNT=1] [TIMEOUT=s] [OUT=dir] box/run.sh COMMAND...
 #   box/run.sh --shell
 #
-# KERNEL_DIR=dir boots dir/bzImage instead; APPEND adds to the kernel's command line.
+# KERNEL_DIR=dir boots dir/bzImage instead, with BOX_ARCH=arm64 dir/Image; APPEND adds to the kernel's command line.
 # Exit status: the command's; 124 when the guest hung or took longer than TIMEOUT; 70 when
 # its kernel printed a splat, panicked or died; 69 when the box could not be set up or did
 # not prove the state that was asked for.
@@ -37,7 +37,8 @@ boot_timeout=300
 [ "$KERNEL" != debug ] || boot_timeout=500
 boot_timeout=${BOOT_TIMEOUT:-$boot_timeout}
 
-need qemu-system-x86 fdisk gcc libc6-dev
+if [ "$BOX_ARCH" = arm64 ]; then need qemu-system-arm; else need qemu-system-x86; fi
+need fdisk gcc libc6-dev
 image=$("$top/box/root.sh") || die "no root image"
 if [ "${KERNEL_DIR-}" ]; then
 	kernel=$KERNEL_DIR
@@ -46,7 +47,9 @@ else
 	[ "$KERNEL" = stock ] || kernel+=${AT:+-at$AT}
 	[ -f "$kernel/bzImage" ] || "$top/scripts/kernel.sh" "$KERNEL" || die "no kernel to boot"
 fi
-[ -f "$kernel/bzImage" ] || die "no kernel: $kernel/bzImage"
+boot=$kernel/bzImage
+[ "$BOX_ARCH" != arm64 ] || boot=$kernel/Image
+[ -f "$boot" ] || die "no kernel: $boot"
 
 mkdir -p "$build/tmp" "$build/guest"
 need_room "$build/tmp" 1500 "the box's drive"
@@ -96,7 +99,7 @@ END
 # boot, once for each boot of this machine.
 kvm_works() {
 	local proof answer=no
-	[ -w /dev/kvm ] || return 1
+	[ -w /dev/kvm ] && [ "$BOX_ARCH" = x86_64 ] || return 1
 	proof=$CACHE/kvm-$(cat /proc/sys/kernel/random/boot_id)
 	if [ ! -f "$proof" ]; then
 		say "box: trying KVM, at most 20 s"
@@ -108,7 +111,12 @@ kvm_works() {
 	[ "$(cat "$proof")" = yes ]
 }
 
-append="root=/dev/vda rw init=/sbin/box-stub console=ttyS0 panic=-1 oops=panic watchdog_thresh=60"
+tty=ttyS0 qemu_bin=qemu-system-x86_64 machine=q35,kernel-irqchip=split
+if [ "$BOX_ARCH" = arm64 ]; then
+	tty=ttyAMA0 qemu_bin=qemu-system-aarch64 machine=virt,gic-version=3
+	[ "$IOMMU" = none ] || machine+=,iommu=smmuv3
+fi
+append="root=/dev/vda rw init=/sbin/box-stub console=$tty panic=-1 oops=panic watchdog_thresh=60"
 # On a busy host an emulated timer may miss the kernel's deadline for a first tick.
 append+=" no_timer_check"
 case $IOMMU in
@@ -119,7 +127,7 @@ none) append+=" intel_iommu=off" ;;
 esac
 
 args=(-nodefaults -no-user-config -display none -no-reboot -nic none
-	-machine q35,kernel-irqchip=split -m "$MEM" -smp "$CPUS")
+	-machine "$machine" -m "$MEM" -smp "$CPUS")
 if [ "$ICOUNT" = 1 ]; then
 	accel=tcg
 	# Guest time is instructions, and jumps ahead whenever the guest waits for the host: no
@@ -134,7 +142,7 @@ else
 	fi
 	if [ "$accel" = kvm ]; then args+=(-accel kvm); else args+=(-accel tcg,thread=multi); fi
 fi
-if [ "$accel" = tcg ] && [ "$ICOUNT" = 0 ]; then
+if [ "$accel" = tcg ] && [ "$ICOUNT" = 0 ] && [ "$BOX_ARCH" = x86_64 ]; then
 	# Nor may the guest's clock depend on how busy the machine is while it boots.
 	if [ ! "$build/box-tsc" -nt "$top/box/tsc.c" ]; then
 		gcc -O2 -o "$work/tsc" "$top/box/tsc.c" && mv "$work/tsc" "$build/box-tsc"
@@ -150,8 +158,8 @@ cpu=max
 # what the base takes for a kernel address, if that depends on one of them: KASAN complains.
 [ "$KERNEL" != debug ] || cpu+=,la57=off
 args+=(-cpu "$cpu")
-[ "$IOMMU" = none ] || args+=(-device intel-iommu,intremap=on)
-args+=(-kernel "$kernel/bzImage" -append "$append ${APPEND-}"
+[ "$BOX_ARCH" = arm64 ] || [ "$IOMMU" = none ] || args+=(-device intel-iommu,intremap=on)
+args+=(-kernel "$boot" -append "$append ${APPEND-}"
 	# virtio bypasses the IOMMU: the drive is alone behind it.
 	-drive "if=none,id=root,format=raw,file=$image,snapshot=on"
 	-device virtio-blk-pci,drive=root
@@ -202,14 +210,14 @@ export TMPDIR=$work
 if [ $mode = shell ]; then
 	[ -t 0 ] || die "make shell needs a terminal"
 	say "box: 'exit' or ctrl-D ends the box; results in /out go to $out"
-	qemu-system-x86_64 "${args[@]}" -chardev "stdio,id=con,signal=off,logfile=$out/console.log" \
+	"$qemu_bin" "${args[@]}" -chardev "stdio,id=con,signal=off,logfile=$out/console.log" \
 		-serial chardev:con || die "QEMU failed, status $?"
 	[ ! -s "$out/.box/refused" ] || die "$(cat "$out/.box/refused")"
 	exit 0
 fi
 
 # QEMU ends with this script, whatever ends it, and not by a ctrl-C of its own.
-setsid setpriv --pdeathsig KILL qemu-system-x86_64 "${args[@]}" \
+setsid setpriv --pdeathsig KILL "$qemu_bin" "${args[@]}" \
 	-chardev "file,id=con,path=$out/console.log" -serial chardev:con \
 	</dev/null >"$out/qemu.log" 2>&1 &
 qemu=$!

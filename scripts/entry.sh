@@ -43,6 +43,7 @@ bench-oltp)
 	hand_over bench/compare.sh
 	;;
 check) hand_over scripts/check.sh ;;
+arm64) hand_over scripts/arm64.sh ;;
 coverage) hand_over scripts/coverage.sh ;;
 configs)
 	read -ra names <<<"${TESTS:-all}"

@@ -160,7 +160,7 @@ number() {
 unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES
 
 # Empty is unset. Defaults stay in the script that has them: what it starts may have others.
-variables=(KERNEL IOMMU MEM CPUS ICOUNT AT BASE TIMEOUT ACCEL FORCE OUT MINUTES SEED FAULTS ROOT)
+variables=(KERNEL IOMMU MEM CPUS ICOUNT AT BASE TIMEOUT ACCEL FORCE OUT MINUTES SEED FAULTS ROOT BOX_ARCH PAGE_KIB)
 for v in "${variables[@]}"; do
 	[ -n "${!v-}" ] || unset "$v"
 done
@@ -170,7 +170,7 @@ unset v
 check_variables() {
 	: "${KERNEL:=patched}" "${IOMMU:=translated}" "${MEM:=2G}" "${CPUS:=4}" "${ICOUNT:=0}"
 	: "${AT=}" "${BASE=}" "${OUT=}" "${TIMEOUT:=600}" "${ACCEL:=auto}" "${FORCE:=0}"
-	: "${MINUTES:=10}" "${SEED:=1}" "${FAULTS:=0}" "${ROOT:=plain}"
+	: "${MINUTES:=10}" "${SEED:=1}" "${FAULTS:=0}" "${ROOT:=plain}" "${BOX_ARCH:=x86_64}" "${PAGE_KIB:=16}"
 	one_of KERNEL stock patched debug
 	one_of IOMMU translated strict passthrough none
 	one_of ICOUNT 0 1
@@ -178,6 +178,8 @@ check_variables() {
 	one_of FORCE 0 1
 	one_of FAULTS 0 1
 	one_of ROOT plain mariadb build
+	one_of BOX_ARCH x86_64 arm64
+	one_of PAGE_KIB 4 16 64
 	number CPUS 1 8
 	number TIMEOUT 1 86400
 	number MINUTES 1 1400
