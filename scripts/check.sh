@@ -90,7 +90,7 @@ hardware() {
 		"$h" run $r-file /mnt thp-file && [ "$(ls /mnt)" = lost+found ] || exit 1
 		umount /mnt && wipefs -qa $SWAPOUT_P4
 		for i in 1 2 3; do "$h" run $r $SWAPOUT_P4 thp-part mthp-noswap || exit 1; done
-		"$h" compare $r && [ -z "$(blkid -p $SWAPOUT_P4)" ]'
+		"$h" compare $r && [ -z "$(blkid -p -o value -s TYPE $SWAPOUT_P4)" ]'
 }
 
 # tally NAME: count tests, a line each on stdin: pass, FAIL or skip, two blanks, the name.
